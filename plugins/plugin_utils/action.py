@@ -1,0 +1,61 @@
+# Copyright: (c) 2026, the vhpc.rdma authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""The wrapper of every action plugin of the collection: arguments in, result or failure out.
+
+The modules that act on an ESXi host, on vCenter or on a BMC run on the controller as action plugins:
+ESXi has no Python that today's ansible-core accepts, and a module start costs ten times the request it makes.
+"""
+
+from __future__ import annotations
+
+from ansible.errors import AnsibleError
+from ansible.plugins.action import ActionBase
+
+from ansible_collections.vhpc.rdma.plugins.module_utils.errors import RdmaError
+
+
+class RdmaAction(ActionBase):
+    """Subclasses give SPEC (and RULES) and act(); nothing else calls fail_json or reads raw arguments.
+
+    SPEC: argument_spec as in AnsibleModule; RULES: keyword arguments of validate_argument_spec
+    (mutually_exclusive, required_if, ...). act(params, task_vars) returns the result dict
+    (usually Changes.result(...)) and raises RdmaError.
+    """
+
+    TRANSFERS_FILES = False
+    _supports_check_mode = True
+    _supports_async = False
+    SPEC: dict = {}
+    RULES: dict = {}
+
+    @property
+    def check_mode(self) -> bool:
+        return bool(self._task.check_mode)
+
+    @property
+    def host(self) -> str:
+        """inventory_hostname of the host this task acts on: every error names it."""
+        return self._task_vars.get("inventory_hostname", "")
+
+    def run(self, tmp=None, task_vars=None):
+        result = super().run(tmp, task_vars)
+        del tmp
+        self._task_vars = task_vars or {}
+        try:
+            dummy, params = self.validate_argument_spec(argument_spec=self.SPEC, **self.RULES)
+            result.update(self.act(params, self._task_vars))
+        except RdmaError as err:
+            result.update(err.result(), failed=True)
+        except AnsibleError as err:  # arguments that do not fit, a connection that dropped: Ansible's words, our host
+            if type(err).__name__ == "AnsibleConnectionFailure":
+                raise
+            result.update(failed=True, msg="%s: %s" % (self.host, err))
+        if not self._task.diff:
+            result.pop("diff", None)
+        result.setdefault("changed", False)
+        return result
+
+    def act(self, params: dict, task_vars: dict) -> dict:
+        raise NotImplementedError
