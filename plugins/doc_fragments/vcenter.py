@@ -1,0 +1,55 @@
+# Copyright: (c) 2026, the vhpc.rdma authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""The connection to vCenter, the same for every module of the action group vhpc.rdma.vsphere."""
+
+from __future__ import annotations
+
+
+class ModuleDocFragment:
+    """The options of VCENTER_SPEC in plugins/plugin_utils/vsphere/session.py."""
+
+    DOCUMENTATION = r"""
+options:
+  hostname:
+    description:
+      - Name or address of the vCenter.
+      - Write the connection once for a play with C(module_defaults) and the action group C(group/vhpc.rdma.vsphere).
+      - If it is not set, the environment variable E(VMWARE_HOST) is used.
+    type: str
+  username:
+    description:
+      - Who logs in.
+      - If it is not set, the environment variable E(VMWARE_USER) is used.
+    type: str
+  password:
+    description:
+      - The password of O(username).
+      - If it is not set, the environment variable E(VMWARE_PASSWORD) is used.
+    type: str
+  port:
+    description:
+      - TCP port of the vCenter's API.
+      - If it is not set, the environment variable E(VMWARE_PORT) is used.
+    type: int
+    default: 443
+  validate_certs:
+    description:
+      - Whether the certificate of the vCenter must be valid and belong to O(hostname).
+      - If it is not set, the environment variable E(VMWARE_VALIDATE_CERTS) is used.
+    type: bool
+    default: true
+  ca_file:
+    description: File on the controller with the certificates (PEM) that are trusted instead of the system's.
+    type: path
+  thumbprint:
+    description: SHA-256 fingerprint that the vCenter's certificate must have; it then needs no authority that vouches for it.
+    type: str
+  timeout:
+    description: Seconds that one request to the vCenter may take.
+    type: int
+    default: 60
+requirements:
+  - pyvmomi on the controller
+"""
