@@ -83,6 +83,8 @@ class Run:
             if source.exists() or source.is_symlink():
                 target.parent.mkdir(parents=True, exist_ok=True)
                 shutil.copy2(source, target, follow_symlinks=False)
+        # ansible-test asks git for the files: without a repository of its own the copy would be the checkout's ignored build/.
+        subprocess.run(["git", "init", "-q", "."], cwd=tree, check=True, stderr=subprocess.DEVNULL)
         return tree
 
 
@@ -97,7 +99,7 @@ def prepare() -> None:
     values.pop("disable-pip-version-check", None)
     conf = home / ".config" / "pip" / "pip.conf"
     conf.parent.mkdir(parents=True, exist_ok=True)
-    conf.write_text("[global]\ndisable-pip-version-check = 1\n" + "".join("%s = %s\n" % item for item in sorted(values.items())))
+    conf.write_text("[global]\ndisable-pip-version-check = 1\nquiet = 2\n" + "".join("%s = %s\n" % item for item in sorted(values.items())))
 
 
 def get_pip(venv: pathlib.Path) -> None:
@@ -136,7 +138,7 @@ def core_venv(run: Run, line: str, python: str) -> pathlib.Path:
     if not stamp.exists() or stamp.read_text() != wanted.read_text():
         shutil.rmtree(venv, ignore_errors=True)
         run(python, "-m", "venv", venv)
-        run(venv / "bin" / "python", "-m", "pip", "install", "--quiet", "-r", wanted)
+        run(venv / "bin" / "python", "-m", "pip", "install", "-qq", "-r", wanted)
         stamp.write_text(wanted.read_text())
     get_pip(venv)
     return venv
@@ -154,6 +156,8 @@ def ansible_test(run: Run, venv: pathlib.Path, tree: pathlib.Path, *words: str, 
         path.append(str(bindir))
     run(venv / "bin" / "ansible-test", *words, "--local", "--color", "no", cwd=tree, PATH=os.pathsep.join(path + [os.environ["PATH"]]),
         HOME=str(BUILD / "home"), ANSIBLE_COLLECTIONS_PATH="", PYTHONPATH="")
+    if "All targets skipped" in run.log_text():
+        raise LaneFailed("ansible-test found nothing to test")
 
 
 def has(pattern: str) -> bool:
