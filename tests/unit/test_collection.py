@@ -124,7 +124,7 @@ def test_role_documents_its_variables(role):
     shown = {name for name in defaults if not name.startswith("__")}
     assert shown <= set(options), "defaults without documentation"
     for name, value in defaults.items():
-        assert name.lstrip("_").startswith(role + "_") or name.startswith("rdma_"), "%s does not say whose it is" % name
+        assert name.lstrip("_").startswith(role + "_"), "%s does not say whose it is" % name
         if name in options and "default" in options[name]:
             assert options[name]["default"] == value, "%s: default and its documentation differ" % name
 
