@@ -84,7 +84,7 @@ def real(text):
         return None
     if value != value or value in (float("inf"), float("-inf")):
         return None
-    return int(text) if re.match(r"^-?\d+$", text) else value
+    return int(value) if re.match(r"^-?\d+$", str(text)) else value
 
 
 def boolean(text):
