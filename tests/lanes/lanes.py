@@ -66,7 +66,7 @@ class Run:
         with self.log.open("a") as log:
             try:
                 code = subprocess.run(words, cwd=cwd, stdin=subprocess.DEVNULL, stdout=log, stderr=subprocess.STDOUT, timeout=timeout,
-                                      check=False, env=dict(os.environ, **env)).returncode
+                                      check=False, env=dict(os.environ, NO_COLOR="1", ANSIBLE_NOCOLOR="1", **env)).returncode
             except subprocess.TimeoutExpired:
                 raise LaneFailed("%s did not end within %d s" % (" ".join(words[:3]), timeout)) from None
         if code not in ok:
@@ -176,7 +176,8 @@ def sanity(run: Run) -> None:
 def molecule(run: Run) -> None:
     if not has("extensions/molecule/*/molecule.yml"):
         raise NothingToTest("no scenario")
-    run(VENV / "bin" / "molecule", "test", "--all", cwd=BUILD / "collections" / COLLECTION / "extensions",
+    tree = run.tree()
+    run(VENV / "bin" / "molecule", "test", "--all", cwd=tree, timeout=1800, ANSIBLE_COLLECTIONS_PATH=os.fspath(tree.parents[2]),
         MOLECULE_EPHEMERAL_DIRECTORY=str(BUILD / "molecule"))
 
 
