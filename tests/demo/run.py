@@ -44,7 +44,8 @@ pipelining = true
 control_path_dir = {sockets}
 ssh_args = -F /dev/null -o ControlMaster=auto -o ControlPersist=120s -o IdentitiesOnly=yes
 """)
-    env.update(ANSIBLE_CONFIG=str(config), ANSIBLE_FORCE_COLOR="0", PYTHONDONTWRITEBYTECODE="1", LC_ALL="C.UTF-8")
+    env.pop("PYTHONDONTWRITEBYTECODE", None)  # compiled plugins lie below build/: every worker would compile them again
+    env.update(ANSIBLE_CONFIG=str(config), ANSIBLE_FORCE_COLOR="0", PYTHONPYCACHEPREFIX=str(TOP / "build" / "cache" / "pycache"), LC_ALL="C.UTF-8")
     return env
 
 
