@@ -4,6 +4,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
+
 from ansible.errors import AnsibleFilterError
 from ansible.module_utils.common.text.converters import to_text
 
@@ -93,8 +95,8 @@ def parse(text, tool):
     if not isinstance(tool, str) or tool not in PARSERS:
         raise AnsibleFilterError("vhpc.rdma.parse: there is no parser for %r; there are: %s" % (tool, ", ".join(sorted(PARSERS))))
     if not isinstance(text, (str, bytes)):
-        raise AnsibleFilterError("vhpc.rdma.parse: the output of %s has to be text, not %s; for a registered result give its stdout"
-                                 % (tool, type(text).__name__))
+        kind = "a dictionary" if isinstance(text, Mapping) else "a list" if isinstance(text, Sequence) else type(text).__name__
+        raise AnsibleFilterError("vhpc.rdma.parse: the output of %s has to be text, not %s; of a registered result give its stdout" % (tool, kind))
     try:
         return PARSERS[tool](to_text(text))
     except ParseError as err:

@@ -14,12 +14,16 @@ from ansible_collections.vhpc.rdma.plugins.module_utils.tools import text as cle
 
 RULE = re.compile(r"^\s*-{2,}(?:\s+-{2,})*\s*$")
 TAG = re.compile(r"^\s*\[(\w+)\]\s*$")
-ERROR = re.compile(r"^\s*(?:Error:|Errors?\s*:|Unable to\b|Unknown (?:command|namespace|option)|Connect to \S+ failed|Got no data from process|Invalid\b|Could not\b|Cannot\b"
-                   r"|Can't\b|Failed to\b|No such\b|Permission denied\b|Not (?:found|allowed|permitted)\b|The (?:host|system|operation)\b.*\b(?:not|cannot|already)\b"
+ERROR = re.compile(r"^\s*(?!Failed to (?:get IB|open NETLINK|modify)|Unable to (?:find the Infiniband|query port)|Cannot get driver"
+                   r"|Error: (?:One or more|ipv|any valid))(?:Error:|Errors?\s*:|Unable to\b|Unknown (?:command|namespace|option)"
+                   r"|Connect to \S+ failed|Got no data from process|Invalid\b|Could not\b|Cannot\b"
+                   r"|Can't\b|Failed to\b|No such\b|Permission denied\b|Not (?:found|allowed|permitted)\b|The (?:host|system|operation)\b.*\b(?:not"
+                   r"|cannot|already)\b"
                    r"|Device owner(?:ship)?\b|Module \S+ (?:not|could)|.*\bis not (?:in maintenance|supported)|\w*(?:Error|Fault|Exception)\b)", re.I)
 REFER = re.compile(r"^\s*Please refer to the log file", re.I)
 DETAIL = re.compile(r"^\s+(url|cause|vibs|filename|errno|description|bulletins?|components?)\s*=\s*(.*)$")
-TYPE = (r"(?:array of )?(?:unsigned |signed )?(?:u?int(?:8|16|32|64)?|u?short|u?long(?: long)?|u?llong|ulonglong|longlong|bool(?:ean)?|byte|u?char|charp|string|hex)"
+TYPE = (r"(?:array of )?(?:unsigned |signed )?(?:u?int(?:8|16|32|64)?|u?short|u?long(?: long)?|u?llong|ulonglong|longlong|bool(?:ean)?|byte|u?char"
+        r"|charp|string|hex)"
         r"(?:\[\])?(?:,? ?array)?")
 PCI_BLOCK = re.compile(r"^\s*([0-9a-f]{4,5}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7])\s*$", re.I)
 LEVELS = ("VMwareCertified", "VMwareAccepted", "PartnerSupported", "CommunitySupported")
@@ -101,9 +105,11 @@ def _titles(header, starts):
     return _known_titles(header, len(starts)) or ["column_%d" % (index + 1) for index in range(len(starts))]
 
 
-TITLES = ("Acceptance Level", "Install Date", "Device ID", "PCI Device", "Admin Status", "Link Status", "MAC Address", "Paired Uplink", "VF ID", "PCI Address",
+TITLES = ("Acceptance Level", "Install Date", "Device ID", "PCI Device", "Admin Status", "Link Status", "MAC Address", "Paired Uplink", "VF ID",
+          "PCI Address",
           "Owner World ID", "Pause Params Supported", "Pause RX", "Pause TX", "Auto Negotiation", "Name", "Version", "Vendor", "Platforms", "Type", "Value",
-          "Description", "Enabled", "Driver", "Speed", "Duplex", "MTU", "State", "Active", "Configured", "Runtime", "Default", "Device", "Vmknic", "NetStack")
+          "Description", "Enabled", "Driver", "Speed", "Duplex", "MTU", "State", "Active", "Configured", "Runtime", "Default", "Device", "Vmknic",
+          "NetStack")
 
 
 def _known_titles(header, count):
@@ -277,7 +283,8 @@ def parse_vib_result(text):
     key, known = "", set()
     rows = formatted(text)
     if rows:
-        found = ["%s: %s" % (re.sub(r"^Vibs ", "VIBs ", name.replace("_", " ").title()).replace("Dpu", "DPU"), _plain(value) if value is not False else "false")
+        found = ["%s: %s" % (re.sub(r"^Vibs ", "VIBs ", name.replace("_", " ").title()).replace("Dpu", "DPU"),
+                             _plain(value) if value is not False else "false")
                  for row in rows for name, value in row.items()]
     for line in found:
         match = RESULT_KEY.match(line)
@@ -324,6 +331,8 @@ def parse_module_parameters(text):
     whole = "\n".join(found)
     rows = formatted(text)
     if rows is not None:
+        if not all("name" in row and "type" in row and "value" in row for row in rows):
+            raise ParseError("module_parameters", "rows without name, type and value", whole)
         return {"parameters": dict((row.get("name", ""), {"type": _plain(row.get("type")), "value": _plain(row.get("value")),
                                                           "description": _plain(row.get("description"))}) for row in rows)}
     at = next((index for index, line in enumerate(found) if RULE.match(line)), None)
@@ -427,7 +436,8 @@ def parse_pci_list(text):
     return {"devices": devices}
 
 
-NIC = re.compile(r"^\s*(\S+)\s+([0-9a-f]{4,5}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7]|N/A)\s+(\S+)\s+(Up|Down)\s+(?:(Up|Down)\s+)?(\d+)(?:Mbps)?\s+(Full|Half|Auto|\S+)\s+"
+NIC = re.compile(r"^\s*(\S+)\s+([0-9a-f]{4,5}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7]|N/A)\s+(\S+)\s+(Up|Down)\s+(?:(Up|Down)\s+)?(\d+)(?:Mbps)?\s+(Full"
+                 r"|Half|Auto|\S+)\s+"
                  r"((?:[0-9a-f]{2}:){5}[0-9a-f]{2})\s+(\d+)(?:\s+(.*))?$", re.I)
 
 
@@ -469,7 +479,8 @@ def _nic_cells(line):
 
 
 def _nic(cells):
-    out = dict((key, _plain(cells.get(key))) for key in ("name", "pci_device", "driver", "admin_status", "link_status", "duplex", "mac_address", "description"))
+    out = dict((key, _plain(cells.get(key))) for key in ("name", "pci_device", "driver", "admin_status", "link_status", "duplex", "mac_address",
+                                                         "description"))
     out["pci_device"] = clean.pci_address(out["pci_device"]) or out["pci_device"]
     out["speed"], out["mtu"] = clean.real(re.sub(r"\D.*$", "", str(cells.get("speed", "")))), clean.real(cells.get("mtu"))
     return out

@@ -9,16 +9,20 @@ import re
 from ansible_collections.vhpc.rdma.plugins.module_utils.errors import ParseError
 from ansible_collections.vhpc.rdma.plugins.module_utils.tools import text as clean
 
-KEY = re.compile(r"^\s*(Image type|FW Version(?:\(Running\))?|FW Version \(Running\)|FW Release Date|MIC Version|Product Version|Rom Info|Description|Base GUID"
+KEY = re.compile(r"^\s*(Image type|FW Version(?:\(Running\))?|FW Version \(Running\)|FW Release Date|MIC Version|Product Version|Rom Info"
+                 r"|Description|Base GUID"
                  r"|Base MAC|Orig Base GUID|Orig Base MAC|GUIDs|MACs|Node|Port ?\d|Sys image|Image VSD|Device VSD|PSID|Orig PSID|Security Attributes"
-                 r"|Default Update Method|Life cycle|Secure Boot Capable|EFUSE Security Ver|Image Security Ver|Security Ver Program|Encryption|HW Rev(?:ision)?"
-                 r"|Chunk Size|Device Type|Device HW Revision|Config Sectors|Activation Method|Chip Revision|Current Image|BIN Info|Alg Info)\s*:\s*(.*)$", re.I)
+                 r"|Default Update Method|Life cycle|Secure Boot Capable|EFUSE Security Ver|Image Security Ver|Security Ver Program|Encryption"
+                 r"|HW Rev(?:ision)?"
+                 r"|Chunk Size|Device Type|Device HW Revision|Config Sectors|Activation Method|Chip Revision|Current Image|BIN Info"
+                 r"|Alg Info)\s*:\s*(.*)$", re.I)
 ROM = re.compile(r"(\w+)=(\S+)")
 CURRENT = re.compile(r"^\s*Current FW version on flash:\s*(\S+)")
 NEW = re.compile(r"^\s*New FW version:\s*(\S+)")
 STEP = re.compile(r"^\s*(\S.*?)\s*-\s+(OK|FAILED|Failed|Skipped)\b\s*(.*)$")
 PROMPT = re.compile(r"\(y/n\)\s*\[n\]\s*:\s*(\w*)", re.I)
 PSIDS = re.compile(r"PSID on flash \((\S+?)\) differs from the PSID in the given image \((\S+?)\)")
+OWN_FIELDS = {"Image type", "FW Version", "FW Release Date", "Product Version", "Rom Info", "Image VSD", "Device VSD", "Security Attributes"}
 VERSION = re.compile(r"^\s*(flint|mstflint)\s*,\s*(?:mft|mstflint)\s+([\w.-]+)", re.I)
 
 
@@ -56,24 +60,28 @@ def parse(text):
             out["fields"][last].append(stripped)
         elif last == "Rom Info" and re.match(r"^type=", stripped):
             out["fields"][last].append(stripped)
+    others = [line for line in found if line.strip() and not KEY.match(line) and not re.match(r"^\s", line)]
+    if not (OWN_FIELDS & set(out["fields"]) or (out["fields"].get("PSID") and not others)):
+        out["fields"] = {}  # Description, PSID and the like alone may come from any tool
     if out["fields"]:
         out.update(_query(out["fields"]))
-    if burn or steps:
+    steps = steps if burn.get("current") or burn.get("new") or any(re.match(r"Burning|Restoring", step["step"]) for step in steps) else []
+    if burn.get("current") or burn.get("new") or steps:
         burn["steps"] = steps
         burn["same"] = bool(burn.get("new")) and burn.get("new") == burn.get("current")
         burn["ok"] = bool(steps) and all(step["result"] == "OK" for step in steps)
         out["burn"] = burn
-    errors = clean.mft_errors(found)
-    if errors:
+    errors = clean.mft_errors(found) or [line.strip() for line in found if re.match(r"^\s*Invalid command:", line)]
+    if errors and (out["fields"] or burn or clean.error_alone(found) or "Invalid command" in errors[0]):
         out["error"] = "; ".join(errors)
         psids = PSIDS.search(out["error"])
         if psids:
             out["psid_on_flash"], out["psid_in_image"] = psids.groups()
-        if burn:
+        if "burn" in out:
             burn["ok"] = False
-    elif burn and steps and not burn["ok"]:
+    elif steps and not burn["ok"]:
         out["error"] = "; ".join("%s - %s" % (step["step"], step["result"]) for step in steps if step["result"] != "OK")
-    elif not out["fields"] and not burn and "version" not in out and "verified" not in out:
+    elif not out["fields"] and "burn" not in out and "version" not in out and "verified" not in out:
         raise ParseError("flint", "no query field, no burn step and no -E- line in it", "\n".join(found))
     warnings = clean.mft_warnings(found)
     if warnings:

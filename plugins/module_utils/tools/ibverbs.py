@@ -17,10 +17,12 @@ RATE = re.compile(r"^([\d.]+)\s*Gb/sec(?:\s*\((\d+X)(?:\s+(\w+))?\))?")
 CA_HEAD = re.compile(r"^\s*CA '([^']+)'")
 PORT_HEAD = re.compile(r"^\s*Port (\d+):\s*$")
 CODE_SUFFIX = re.compile(r"^(.*?)\s*\((\d+)\)$")
-IB_ERROR = re.compile(r"^\s*(?:Fatal error:|ibpanic:|iberror:|ibwarn:|ibstat(?:us)?: |.*can't (?:be found|open)|.*stat of IB device|Usage: ibstat)", re.I)
+STATUS_ERROR = re.compile(r"^\s*(?:Fatal error:|ibstatus: |.*sys files not found)", re.I)
+STAT_ERROR = re.compile(r"^\s*(?:ibpanic:|iberror:|ibwarn:|ibstat: |.*IB device can't be found|.*stat of IB device|Usage: ibstat)", re.I)
 LINK = re.compile(r"^\s*(?:link\s+|(\d+)/(\d+):\s*)([\w.-]+)/(\d+|-):?(?:\s+(.*))?$")
-LINK_ERROR = re.compile(r"^\s*(?:Failed to open NETLINK|Wrong device|[Ee]rror:|Error:|RTNETLINK|Object \"|Unknown |Usage: rdma|Command \"|Device \S+ (?:not|does)|No device|"
-                        r"Cannot |Can't )")
+LINK_ERROR = re.compile(r"^\s*(?:Failed to open NETLINK|Wrong device|[Ee]rror: (?!Missing|Unknown|One or more|ipv|any valid)|RTNETLINK|Object \""
+                        r"|Unknown parameter '|Usage: rdma|Command \"\S+\" is unknown"
+                        r"|Device \S+ (?:not|does)|No device name|Link \S+ (?:not|does))")
 
 
 def parse_ibstatus(text):
@@ -30,18 +32,18 @@ def parse_ibstatus(text):
     for line in found:
         head, field = STATUS_HEAD.match(line), FIELD.match(line)
         if head:
-            ports.append({"device": head.group(1), "port": int(head.group(2)), "default_gid": "", "base_lid": None, "sm_lid": None, "state": "", "state_code": None,
-                          "phys_state": "", "phys_state_code": None, "rate": "", "rate_gbits": None, "width": "", "speed": "", "link_layer": ""})
+            ports.append({"device": head.group(1), "port": int(head.group(2)), "default_gid": "", "base_lid": None, "sm_lid": None, "state": "",
+                          "state_code": None, "phys_state": "", "phys_state_code": None, "rate": "", "rate_gbits": None, "width": "", "speed": "", "link_layer": ""})
         elif field and ports:
             _status_field(ports[-1], clean.snake(field.group(1)), field.group(2).strip())
     if ports:
         return {"ports": ports}
-    return {"ports": [], "error": _ib_error(found, "ibstatus", "no port in it")}
+    return {"ports": [], "error": _ib_error(found, STATUS_ERROR, "ibstatus", "no port in it")}
 
 
-def _ib_error(found, tool, why):
+def _ib_error(found, pattern, tool, why):
     messages = [line.strip() for line in found if line.strip()]
-    if not messages or not any(IB_ERROR.match(line) for line in messages):
+    if not messages or not any(pattern.match(line) for line in messages):
         raise ParseError(tool, why, "\n".join(found))
     return re.sub(r"^(?:Fatal error:|Error:)\s*", "", "; ".join(messages))
 
@@ -88,7 +90,7 @@ def parse_ibstat(text):
     names = [line.strip() for line in found if line.strip()]
     if all(re.match(r"^(?:mlx[345]_\w+|ib[a-z]+\d\w*|roce[a-z]*\d\w*|bnxt_re\w+|rxe\w*\d)$", name) for name in names):
         return {"devices": [{"name": name, "ports": []} for name in names]}
-    return {"devices": [], "error": _ib_error(found, "ibstat", "no channel adapter in it")}
+    return {"devices": [], "error": _ib_error(found, STAT_ERROR, "ibstat", "no channel adapter in it")}
 
 
 def parse_ibv_devinfo(text):
@@ -124,8 +126,8 @@ def parse_ibv_devinfo(text):
     if listed is not None:
         return {"devices": listed}
     message = "; ".join(line.strip() for line in found if line.strip())
-    if not re.search(r"^\s*(?:No IB devices found|Failed to (?:get|open|query)|IB device '\S+' (?:wasn't|was not) found|Cannot|Unable to|libibverbs: Warning|Usage: ibv_)",
-                     "\n".join(found), re.M):
+    if not re.search(r"^\s*(?:No IB devices found|Failed to (?:get (?:IB devices list|page size)|open device|query (?:device|port|gid|pkey|sys))"
+                     r"|IB device '\S+' (?:wasn't|was not) found|Invalid port requested|libibverbs: Warning|Usage: ibv_)", "\n".join(found), re.M | re.I):
         raise ParseError("ibv_devinfo", "no hca_id in it", "\n".join(found))
     return {"devices": [], "error": message}
 
@@ -177,6 +179,8 @@ def parse_rdma_link(text):
             words = _words(device.group(3))
             out.setdefault("devices", []).append(dict(words, device=device.group(2), index=int(device.group(1))))
             known = True
+        elif re.match(r"^\s*rdma utility, iproute2", line):
+            out["version"], known = line.split("iproute2-")[-1].strip(), True
         elif re.match(r"^\s*netns (?:shared|exclusive)\b", line):
             out["system"] = _words(line)
             known = True
@@ -205,8 +209,8 @@ def _words(text):
 def _rdma_json(data, whole):
     out = {"links": []}
     for entry in data:
-        if not isinstance(entry, dict) or "ifname" not in entry:
-            raise ParseError("rdma_link", "JSON without ifname", whole)
+        if not isinstance(entry, dict) or "ifname" not in entry or not {"port", "physical_state", "node_type", "node_guid"} & set(entry):
+            raise ParseError("rdma_link", "JSON without RDMA links", whole)
         entry = dict(entry)
         name = entry.pop("ifname")
         if "port" not in entry and "state" not in entry:
@@ -238,7 +242,8 @@ def parse_show_gids(text):
     found = clean.lines("show_gids", text)
     gids, count = [], None
     for line in found:
-        row = re.match(r"^\s*(\S+)\s+(\d+)\s+(\d+)\s+([0-9a-f:]{15,39})(?:\s+(\d+\.\d+\.\d+\.\d+))?\s+(v\d(?:\.\d)?|IB/RoCE v1|RoCE v2)(?:\s+(\S+))?\s*$", line)
+        row = re.match(r"^\s*(\S+)\s+(\d+)\s+(\d+)\s+([0-9a-f:]{15,39})(?:\s+(\d+\.\d+\.\d+\.\d+))?\s+(v\d(?:\.\d)?|IB/RoCE v1"
+                       r"|RoCE v2)(?:\s+(\S+))?\s*$", line)
         total = re.match(r"^\s*n_gids_found=(\d+)", line)
         if row:
             gids.append({"device": row.group(1), "port": int(row.group(2)), "index": int(row.group(3)), "gid": row.group(4), "ipv4": row.group(5) or "",

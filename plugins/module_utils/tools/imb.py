@@ -20,8 +20,10 @@ INFO = re.compile(r"^\s*#\s*(Date|Machine|System|Release|Version|MPI Version|MPI
 CALL = re.compile(r"^\s*#\s+((?:\S*/)?IMB-\S+.*)$")
 ROW = re.compile(r"^\s*\d+(?:\s+-?\d+(?:\.\d+)?(?:e[+-]?\d+)?)+\s*$", re.I)
 SKIPPED = re.compile(r"^\s*(?:(\d+)\s+)?.*\b(out-of-mem|int-overflow|exceeds)\b", re.I)
-ERROR = re.compile(r"^\s*(?:#?\s*ERROR\b.*|.*Invalid benchmark name.*|.*\bInvalid (?:argument|option|value)\b.*|.*unrecognized (?:option|argument).*|.*BAD TERMINATION.*|Abort\(\d+\).*"
-                   r"|.*mpirun (?:was unable|noticed|detected).*|.*MPI_ABORT was invoked.*|Fatal error in .*|.*exited on signal .*|IMB-\w+: .*|.*This benchmark requires.*)$")
+ERROR = re.compile(r"^\s*(?:#?\s*ERROR\b.*|.*Invalid benchmark name.*|.*\bInvalid (?:argument|option|value)\b.*|.*unrecognized (?:option"
+                   r"|argument).*|.*BAD TERMINATION.*|Abort\(\d+\).*"
+                   r"|.*mpirun (?:was unable|noticed|detected).*|.*MPI_ABORT was invoked.*|Fatal error in .*|.*exited on signal .*|IMB-\w+: .*"
+                   r"|.*This benchmark requires.*)$")
 NAMES = {"#bytes": "bytes", "#repetitions": "repetitions", "mbytes/sec": "bandwidth", "msg/sec": "message_rate", "t": "t", "defects": "defects"}
 
 
@@ -31,11 +33,13 @@ def parse(text):
     out = {"version": "", "info": {}, "command": "", "benchmarks": []}
     table, known = None, False
     for line in found:
-        version, bench, processes, mode, header, info = (VERSION.match(line), BENCHMARK.match(line), PROCESSES.match(line), MODE.match(line), HEADER.match(line),
+        version, bench, processes, mode, header, info = (VERSION.match(line), BENCHMARK.match(line), PROCESSES.match(line), MODE.match(line),
+                                                         HEADER.match(line),
                                                          INFO.match(line))
         groups = GROUPS.match(line)
         if bench:
-            table, known = {"name": bench.group(1), "processes": None, "groups": None, "mode": "", "columns": [], "units": {}, "rows": [], "skipped": []}, True
+            table, known = {"name": bench.group(1), "processes": None, "groups": None, "mode": "", "columns": [], "units": {}, "rows": [],
+                            "skipped": []}, True
             out["benchmarks"].append(table)
         elif version:
             out["version"], known = version.group(1) or "", True

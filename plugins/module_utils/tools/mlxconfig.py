@@ -20,7 +20,8 @@ NAME = r"[A-Z_][A-Z0-9_][A-Za-z0-9_]*(?:\[\d+(?:\.\.\w+)?\])?"
 ROW = re.compile(r"^\s*(\*)?\s*(?:(RO)\s+)?(%s)((?:\s+\S+){1,4})$" % NAME)
 VALUE = re.compile(r"^(?:-?\d+|0x[0-9a-fA-F]+|\S*\(-?(?:0x[0-9a-fA-F]+|\d+)\)|N/A|Array\[\S+\]|True|False)$")
 FORMS = {1: ("next",), 2: ("next", "new"), 3: ("default", "current", "next"), 4: ("default", "current", "next", "new")}
-PROMPT = re.compile(r"\(y/n\)\s*\[n\]\s*:\s*(\w*)", re.I)
+PROMPT = re.compile(r"(?:configuration|config)\b.*\(y/n\)\s*\[n\]\s*:\s*(\w*)", re.I)
+OTHER_TOOL = re.compile(r"^\s*(?:PSID|Part Number|PCI Device Name|Versions)\s*:", re.M)
 APPLYING = re.compile(r"Applying\s*\.\.\.\s*(Done|Failed)?\s*!?", re.I)
 POWER_CYCLE = re.compile(r"-I-.*power[ -]?cycle", re.I)
 REBOOT = re.compile(r"-I-.*\b(?:reboot|reset|mlxfwreset)\b", re.I)
@@ -34,7 +35,7 @@ KINDS = (
     ("value_range", r"Parameter '?(?P<p>[\w\[\].]+)'? value is (?:larger|smaller)|(?:larger than maximum|smaller than minimum)"),
     ("value_range", r"Index \d+ of the parameter (?P<p>\S+) is out of range"),
     ("constraint", r"Parameter (?P<p>\S+) has [Ii]llegal constraint|Illegal constraint"),
-    ("argument", r"Unknown value|Duplicate parameter,? *(?P<p>[\w\[\]]+)?|Invalid Configuration argument"),
+    ("argument", r"Unknown value|Duplicate parameter,? *(?P<p>[\w\[\]]+)?|[Ii]nvalid (?:Configuration )?argument|command expects"),
     ("aborted", r"Aborted by user"),
     ("semaphore", r"[Ss]emaphore"),
     ("no_device", r"No devices found|Failed to get devices"),
@@ -69,7 +70,7 @@ def parse(text):
             continue
         head = DEVICE.match(line)
         if head:
-            device, in_table, columns, known = _device(int(head.group(1))), False, (), True
+            device, in_table, columns, last_label = _device(int(head.group(1))), False, (), ""
             out["devices"].append(device)
             continue
         table = HEADER.match(line)
@@ -99,6 +100,7 @@ def parse(text):
         if label and device is not None:
             last_label = LABELS[label.group(1).lower()]
             device[last_label] = label.group(2).strip()
+            known = True
             continue
         row = ROW.match(line)
         values = row.group(4).split() if row else []
@@ -116,6 +118,8 @@ def parse(text):
         if confs:
             out.setdefault("known", {})[confs.group(1)] = {"values": confs.group(2), "description": confs.group(3)}
             known = True
+    if OTHER_TOOL.search(whole) and not any(device["columns"] or device["parameters"] for device in out["devices"]):
+        raise ParseError("mlxconfig", "a list of firmware versions, not of settings", whole)
     validation = _validation(found)
     if validation:
         out["validation"], known = validation, True

@@ -12,7 +12,8 @@ from ansible_collections.vhpc.rdma.plugins.module_utils.tools import text as cle
 
 DEVICE = re.compile(r"^\s*Device #(\d+):\s*$")
 UPDATING = re.compile(r"^\s*Device #(\d+):\s*(?:Updating FW|Burning|Flashing|Updating)\b\s*(?:\.\.\.)?\s*(.*)$", re.I)
-LABEL = re.compile(r"^\s*(Device Type|Part Number|Description|PSID|PCI Device Name|Base GUID|Base MAC|Port ?\d+ GUID|Port ?\d+ MAC|Versions|Status)\s*:\s*(.*)$", re.I)
+LABEL = re.compile(r"^\s*(Device Type|Part Number|Description|PSID|PCI Device Name|Base GUID|Base MAC|Port ?\d+ GUID|Port ?\d+ MAC|Versions"
+                   r"|Status)\s*:\s*(.*)$", re.I)
 OTHER_LABEL = re.compile(r"^\s*([A-Z][A-Za-z0-9 ()/]{1,24}):(?:\s{2,}(\S.*))?$")
 RESULT = re.compile(r"(?:^|\s)(Done|Fail(?:ed)?\s*:\s*.*|Fail(?:ed)?|Interrupted.*)\s*$")
 STEP = re.compile(r"^(.*?)\s*-\s+(OK|Failed|FAILED|Skipped)\s*(.*)$")
@@ -35,7 +36,7 @@ def parse(text):
             continue
         head, updating, named = DEVICE.match(line), UPDATING.match(line), LABEL.match(line)
         if head:
-            device, update, label, known = _device(int(head.group(1))), None, "", True
+            device, update, label = _device(int(head.group(1))), None, ""
             out["devices"].append(device)
         elif updating:
             update, device, label, known = {"device": int(updating.group(1)), "steps": [], "result": ""}, None, "", True
@@ -43,6 +44,7 @@ def parse(text):
             _progress(update, updating.group(2))
         elif named and device is not None:
             label = clean.snake(named.group(1))
+            known = known or label in ("psid", "part_number", "versions", "pci_device_name")
             _label(device, label, named.group(2).strip())
         elif re.match(r"^Querying (?:Mellanox|NVIDIA)? ?devices firmware", stripped, re.I):
             known = True
@@ -138,7 +140,8 @@ def _from_xml(whole, found):
                 device["versions"][row.tag] = {"current": row.get("current") or "", "available": row.get("available") or ""}
         for tag, key in (("MACs", "macs"), ("GUIDs", "guids")):
             for child in node.findall(tag):
-                device[key].update((re.sub(r"_?(?:mac|guid)s?$", "", name, flags=re.I).lower() or name.lower(), value) for name, value in child.attrib.items())
+                device[key].update((re.sub(r"_?(?:mac|guid)s?$", "", name, flags=re.I).lower() or name.lower(), value)
+                                   for name, value in child.attrib.items())
         device["status"] = (node.findtext("Status") or "").strip()
         device["description"] = (node.findtext("Description") or "").strip()
         out["devices"].append(device)
@@ -162,7 +165,7 @@ def _finish(out, found, whole, known):
               if re.match(r"Fail|Interrupted", update["result"])]
     if not errors and not out["devices"] and NO_DEVICE.search(whole):
         errors = [line.strip() for line in found if NO_DEVICE.search(line)]
-    if errors or failed:
+    if failed or (errors and (known or clean.error_alone(found) or NO_DEVICE.search(whole))):
         out["error"] = "; ".join(errors + failed)
     elif not known:
         raise ParseError("mlxfwmanager", "no device list and no -E- line in it", whole)

@@ -15,7 +15,8 @@ SECTION = re.compile(r"^\s*(MST modules|MST devices|PCI devices|Cable devices|I2
 LINUX_DETAIL = re.compile(r"domain:bus:dev\.fn=(\S+)")
 REVISION = re.compile(r"^\s*Chip revision is:\s*(\w+)")
 MODULE = re.compile(r"^\s*(MST PCI(?: configuration)? module|MST I2C module|MST Calibre[^:]*?|\S+ module)\s+(is not loaded|loaded|is loaded)\s*$", re.I)
-STARTED = re.compile(r"^\s*(?:Module mst (?:is )?(?:already )?(?:un)?loaded\b|Module mst is not loaded|(?:Starting|Stopping) MST\b|Loading MST\b|Unloading MST\b"
+STARTED = re.compile(r"^\s*(?:Module mst (?:is )?(?:already )?(?:un)?loaded\b|Module mst is not loaded|(?:Starting|Stopping) MST\b|Loading MST\b"
+                     r"|Unloading MST\b"
                      r"|Create devices\b|\[warn\] mst|modprobe: (?:FATAL|ERROR): .*mst_pci|Saving .*mst|Removing mst)", re.I)
 FAILED = re.compile(r"(?:- Failure: \d+|^\s*modprobe: (?:FATAL|ERROR)|^\s*(?:Failed|Unable|Could not|Cannot)\b.*\bmst)", re.I)
 NO_DEVICES = re.compile(r"No (?:MST )?devices (?:were )?found", re.I)
@@ -68,7 +69,7 @@ def parse(text):
             known = True
             out["messages"].append(line.strip())
     failures = [line.strip() for line in found if FAILED.search(line)]
-    if errors or failures:
+    if (errors and (known or clean.error_alone(found))) or failures:
         out["error"] = "; ".join(errors or failures)
         known = True
     if not known:

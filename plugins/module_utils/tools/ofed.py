@@ -24,7 +24,8 @@ LOG = re.compile(r"^\s*(?:General log file|See log file|Logs dir|Log File)\s*:?\
 BRACKET = re.compile(r"^\s*(\S.*?)\s*:?\s*\[\s*(OK|FAILED|WARNING|PASSED|SKIPPED|DONE)\s*\]\s*$", re.I)
 LISTS = (("Configured IPoIB devices", "ipoib_configured"), ("Currently active IPoIB devices", "ipoib_active"),
          ("Configured Mellanox EN devices", "en_configured"), ("Currently active Mellanox devices", "active"),
-         ("The following OFED modules are loaded", "modules"), ("Configured MLX4_EN devices", "en_configured"), ("Currently active MLX4_EN devices", "en_active"))
+         ("The following OFED modules are loaded", "modules"), ("Configured MLX4_EN devices", "en_configured"),
+         ("Currently active MLX4_EN devices", "en_active"))
 
 
 def parse(text):
@@ -75,9 +76,11 @@ def parse_install(text):
         elif BUILD_FAILED.match(line):
             errors.append(line.strip())
             known = True
-        known = known or bool(re.match(r"^\s*(?:Checking SW Requirements|Removing old packages|Uninstalling the previous version|Verifying KMP|Installing new packages|"
+        known = known or bool(re.match(r"^\s*(?:Checking SW Requirements|Removing old packages|Uninstalling the previous version|Verifying KMP"
+                                       r"|Installing new packages|"
                                        r"This program will install the|Note: This program will create|Preparing\.\.\.|Detected \S+ \S+\.|"
-                                       r"(?:General log file|Logs dir): .*(?:MLNX_OFED|mlnx|OFED|DOCA)|Setting up mlnx|Attempting to perform Firmware update)", line))
+                                       r"(?:General log file|Logs dir): .*(?:MLNX_OFED|mlnx|OFED|DOCA)|Setting up mlnx"
+                                       r"|Attempting to perform Firmware update)", line))
     out["add_kernel_support"] = "--add-kernel-support" in whole or "mlnx_add_kernel_support" in whole
     if re.search(r"^Querying (?:Mellanox|NVIDIA) devices firmware", whole, re.M):
         out["firmware"] = mlxfwmanager.parse(whole[re.search(r"^Querying", whole, re.M).start():])

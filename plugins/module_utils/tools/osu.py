@@ -16,19 +16,23 @@ BARE_HEADER = re.compile(r"^\s*#\s*((?:Avg |Overall).*\(us\).*)$")
 WINDOWS = re.compile(r"^\s*#\s*((?:\d+\s+)+\d+)\s*$")
 PROFILE = re.compile(r"^\s*#\s*((?:Uni|Bi)-directional Bandwidth.*|Message Rate Profile.*)$", re.I)
 DATATYPE = re.compile(r"^\s*#\s*Datatype:\s*([\w.]+?)\.?\s*$")
-COLUMN = re.compile(r"P\d+(?:\.\d+)?\s+Tail\s+Lat\s*\(us\)|(?:Avg|Min|Max)?\s*Lat(?:ency)?\s*\(us\)|Bandwidth\s*\(MB/s(?:ec)?\)|Messages/s|MB/s|Iterations|Validation"
+COLUMN = re.compile(r"P\d+(?:\.\d+)?\s+Tail\s+Lat\s*\(us\)|(?:Avg|Min|Max)?\s*Lat(?:ency)?\s*\(us\)|Bandwidth\s*\(MB/s(?:ec)?\)|Messages/s|MB/s"
+                    r"|Iterations|Validation"
                     r"|(?:Overall|Compute|Coll\. ?Init|MPI_Test|MPI_Wait|Pure Comm\.)\s*\(us\)|Overlap\s*\(%\)|\S+(?:\s?\(\S+\))?")
 ROW = re.compile(r"^\s*\d+(?:\s+-?\d+(?:\.\d+)?(?:e[+-]?\d+)?)+(?:\s+(?:Pass|Fail|-))?\s*$")
 NAMES = {"size": "size", "mb/s": "bandwidth", "messages/s": "message_rate", "iterations": "iterations", "validation": "validation"}
-BENCHMARKS = (("Multiple Bandwidth / Message Rate", "mbw_mr"), ("Bi-Directional Bandwidth", "bibw"), ("Multi Latency", "multi_lat"), ("Multi-threaded Latency", "latency_mt"),
+BENCHMARKS = (("Multiple Bandwidth / Message Rate", "mbw_mr"), ("Bi-Directional Bandwidth", "bibw"), ("Multi Latency", "multi_lat"),
+              ("Multi-threaded Latency", "latency_mt"),
               ("Put Bandwidth", "put_bw"), ("Get Bandwidth", "get_bw"), ("Bandwidth", "bw"), ("All-to-All", "alltoall"), ("Allreduce", "allreduce"),
               ("Reduce_scatter", "reduce_scatter"), ("Reduce", "reduce"), ("Broadcast", "bcast"), ("Allgather", "allgather"), ("Gather", "gather"),
               ("Scatter", "scatter"), ("Barrier", "barrier"), ("Latency", "latency"))
 ERRORS = (r"This test requires (?:exactly|at least) \w+ processes.*", r"DATA VALIDATION ERROR:.*", r"\[[^\]]*\] Signal: .*",
           r"\d+ total process(?:es)? failed to start.*", r".*mpirun (?:was unable to|noticed that|detected that|could not).*", r".*exited on signal .*",
           r".*There are not enough slots available.*", r".*error while loading shared libraries.*", r".*(?:BAD TERMINATION|KILLED BY SIGNAL).*",
-          r"(?:\S*osu_\w+): (?:command not found|No such file).*", r"\S*osu_\w+: (?:invalid|unrecognized) option.*", r"(?:Invalid|Unknown) (?:argument|option).*",
-          r".*MPI_ABORT was invoked.*", r".*Primary job +terminated.*", r".*ORTE was unable to.*", r"\[[^\]]*\] \*\*\* An error occurred in .*", r"Abort\(\d+\) on node.*",
+          r"(?:\S*osu_\w+): (?:command not found|No such file).*", r"\S*osu_\w+: (?:invalid|unrecognized) option.*",
+          r"(?:Invalid|Unknown) (?:argument|option).*",
+          r".*MPI_ABORT was invoked.*", r".*Primary job +terminated.*", r".*ORTE was unable to.*", r"\[[^\]]*\] \*\*\* An error occurred in .*",
+          r"Abort\(\d+\) on node.*",
           r"Fatal error in .*")
 
 
@@ -59,7 +63,8 @@ def parse(text):
             run["windows"] = [int(word) for word in windows.group(1).split()]
             run["columns"] = ["size"] + ["%s_w%s" % (profile or "bandwidth", window) for window in windows.group(1).split()]
         elif pairs and run is not None:
-            run["pairs"], run["window_size"] = int(pairs.group(1)), clean.number(pairs.group(2) or "") if (pairs.group(2) or "").isdigit() else pairs.group(2)
+            window = pairs.group(2) or ""
+            run["pairs"], run["window_size"] = int(pairs.group(1)), int(window) if window.isdigit() else window
         elif datatype and run is not None:
             run["datatype"] = datatype.group(1)
         elif run is not None and ROW.match(line):
@@ -75,7 +80,7 @@ def parse(text):
         if match:
             errors.append(match.group(0).strip())
     if not runs:
-        bare = [line for line in found if ROW.match(line)]
+        bare = [line for line in found if ROW.match(line) and len(line.split()) <= 3 and re.match(r"^\s*(?:0|1|2|4|8|\d*[02468])\s", line)]
         if not errors and not (bare and all(ROW.match(line) for line in found if line.strip()) and len(bare) > 1):
             raise ParseError("osu", "no OSU title, no header and no known failure in it", whole)
         runs = [_run("", "")]
@@ -93,7 +98,8 @@ def parse(text):
 
 def _run(title, version, like=None):
     benchmark = next((short for words, short in BENCHMARKS if words.lower() in title.lower()), "")
-    out = {"benchmark": benchmark, "title": title, "version": version, "pairs": None, "window_size": None, "datatype": "", "columns": [], "units": {}, "rows": []}
+    out = {"benchmark": benchmark, "title": title, "version": version, "pairs": None, "window_size": None, "datatype": "", "columns": [],
+           "units": {}, "rows": []}
     if like:
         out.update((key, like[key]) for key in ("benchmark", "pairs", "window_size", "datatype"))
     return out

@@ -19,12 +19,15 @@ GID = re.compile(r"^\s*GID:\s*([0-9a-fA-F:]+)\s*$")
 NUMBER = r"(?:-?nan|-?inf|-?\d+(?:\.\d+)?(?:e[+-]?\d+)?)"
 ROW = re.compile(r"^\s*(\d+)\s+(\d+)\s+(%s.*)$" % NUMBER)
 VERSION = re.compile(r"^\s*Version\s*:\s*(\S+)\s*$")
-NOTICE = re.compile(r"^\s*(?:WARNING:|Conflicting CPU frequency|Requested mtu|Changing to active mtu|Perftest doesn't support|Device not recognized|Using sampled CPU)", re.I)
-NOT_HEADER = re.compile(r"^\s*(?:\[|CUDA|Picking|Connected|Completed|Total run time|WARNING|Conflicting|allocated|Listing|\*|---|Failed|Couldn|Unable|Error|GID:|local address|remote address"
+NOTICE = re.compile(r"^\s*(?:WARNING:|Conflicting CPU frequency|Requested mtu|Changing to active mtu|Perftest doesn't support|Device not recognized"
+                    r"|Using sampled CPU)", re.I)
+NOT_HEADER = re.compile(r"^\s*(?:\[|CUDA|Picking|Connected|Completed|Total run time|WARNING|Conflicting|allocated|Listing|\*|---|Failed|Couldn"
+                        r"|Unable|Error|GID:|local address|remote address"
                         r"|http|ethernet_read)", re.I)
-HEADER_KEYS = ("Dual-port", "Device", "Number of qps", "Transport type", "Connection type", "Using SRQ", "PCIe relax order", "Lock-free", "ibv_wr* API", "Using DDP",
-               "TX depth", "RX depth", "CQ Moderation", "CQE Poll Batch", "Mtu", "Link type", "CPU freq", "GID index", "Outstand reads", "Max inline data", "rdma_cm QPs",
-               "Data ex. method", "TOS", "Using Enhanced Reorder", "rate limit", "Use ROCm memory", "Using Enhanced reorder")
+HEADER_KEYS = ("Dual-port", "Device", "Number of qps", "Transport type", "Connection type", "Using SRQ", "PCIe relax order", "Lock-free",
+               "ibv_wr* API", "Using DDP", "TX depth", "RX depth", "CQ Moderation", "CQE Poll Batch", "Mtu", "Link type", "CPU freq", "GID index",
+               "Outstand reads", "Max inline data", "rdma_cm QPs",
+               "Data ex. method", "Using Enhanced Reorder", "rate limit", "Use ROCm memory", "Using Enhanced reorder")
 # The first kind that fits names the cause; what follows from it ("Couldn't get context") comes later in the list.
 KINDS = (
     ("no_device", r"Did not detect devices|IB device \S+ not found|(?:IB|RDMA) device .* was not found"),
@@ -40,15 +43,23 @@ KINDS = (
     ("rtr", r"Failed to modify (?:\w+ )?QP .*to (?:RTR|RTS|INIT)|Unable to Connect the HCA's"),
     ("completion", r"Completion with error at (?:client|server)|Failed status"),
     ("limit", r"(?:BW|Latency|[Mm]sg ?[Rr]ate) result is (?:below|above)"),
-    ("options", r"Duration mode currently doesn't support|Parser function exited with Error|^\s*Usage:|invalid option|unrecognized option|Invalid (?:size|value|argument)"
+    ("options", r"Duration mode currently doesn't support|Parser function exited with Error|^\s*Usage:|invalid option|unrecognized option"
+                r"|^\s*Invalid \w|should be between"
                 r"|can(?:not| ?'t) (?:be used|use) (?:with|together)|doesn't support running|only supported (?:with|in)|Atomic tests|must be"),
     ("peer_lost", r"Couldn't read remote address|Unable to read (?:to|from) socket|Failed to exchange data|Connection reset|Unable to write to socket"),
     ("no_device", r"Unable to find the Infiniband/RoCE device"),
     ("port", r"Couldn't set the link layer"),
-    ("device", r"Couldn't get context for the device|Couldn't (?:create|allocate|get)|Unable to (?:create|open)|Failed to (?:create|open|allocate|initialize)"),
+    ("device", r"Couldn't get context for the device|Couldn't (?:create|allocate|get)|Unable to (?:create|open)|Failed to (?:create|open|allocate"
+               r"|initialize)"),
     ("other", r"^\s*(?:Failed|Error|ERROR|Unable|Couldn't|Can't|Cannot|FATAL)\b"),
 )
 FAILURE = re.compile("|".join("(?:%s)" % pattern for dummy, pattern in KINDS))
+# Without a title or a table around them only these are perftest's for certain; "Failed to ..." alone may be anybody's.
+STRONG = re.compile("|".join("(?:%s)" % pattern for name, pattern in KINDS if name not in ("options", "device", "other", "listen", "resolve"))
+                    + r"|Parser function exited with Error|Duration mode currently|Couldn't listen to port|Problem in resolving basic"
+                    + r"|\b(?:ib|raw_ethernet)_(?:\w+_)?(?:bw|lat|rate)\b|Couldn't (?:get context for the device|create IB resources)|num of Qps"
+                      r"|Message Size should"
+                    + r"|Invalid Connection type|Failed to complete run_iter")
 FOLLOW_UP = re.compile(r"^\s*(?:scnt=|If device exists|Please Try|Problem in|Failed status)", re.I)
 STATUS = re.compile(r"Failed status(?:\s+(\d+)|-(.*?)\s*\((\d+)\))(?::\s*wr_id\s+(\d+))?.*?(?:syndrom\w*\s+(0x[0-9a-fA-F]+))?$")
 
@@ -82,6 +93,9 @@ def parse(text):
             without["gid"] = gid.group(1)
         elif NOTICE.match(line):
             out["warnings"].append(line.strip())
+        elif re.match(r"^\s*Usage:", line):
+            failures.append(line.strip())
+            break
         elif FAILURE.search(line) or (last_failure and FOLLOW_UP.match(line)):
             failures.append(line.strip())
             last_failure = True
@@ -90,18 +104,18 @@ def parse(text):
             out["test"], titled, known = re.sub(r"\s+", " ", title.group(1)), True, True
         elif row and (out["columns"] or known):
             out["rows"].append(_row(row, out["columns"], out))
-        elif version:
+        elif version and len([other for other in found if other.strip()]) <= 2:
             out["version"], known = version.group(1), True
         elif pair and not NOT_HEADER.match(line) and not out["columns"] and (titled or pair.group(1) in HEADER_KEYS):
             _header(out["header"], line, pair)
-            known = True
+            known = known or titled or pair.group(1) != "Device"
         last_failure = False
     out["rows"] = [row for row in out["rows"] if row is not None]
     if tables > 1:  # client and server on one terminal
         out["interleaved"] = True
         out["rows"] = [row for index, row in enumerate(out["rows"]) if row not in out["rows"][:index]]
     out["kind"] = _kind(out)
-    if failures:
+    if failures and (known or STRONG.search("\n".join(failures))):
         out["error"] = _failure(failures)
     elif not known:
         raise ParseError("perftest", "no table, no header and no failure of perftest in it", whole)
@@ -153,7 +167,8 @@ def _unglued(rest, names):
     forms = [r"-?nan|-?inf|-?\d+\.\d{2}"] * len(names)
     if "bw_average" in names:
         tries = ([r"\d+\.\d{6}" if name == "msg_rate" else first if name == "bw_peak" else second for name in names]
-                 for first, second in ((r"\d+\.\d{2}", r"\d+\.\d{2}"), (r"\d+\.\d{6}", r"\d+\.\d{6}"), (r"\d+\.\d{2}", r"\d+\.\d{6}"), (r"\d+\.\d{6}", r"\d+\.\d{2}")))
+                 for first, second in ((r"\d+\.\d{2}", r"\d+\.\d{2}"), (r"\d+\.\d{6}", r"\d+\.\d{6}"), (r"\d+\.\d{2}", r"\d+\.\d{6}"),
+                                       (r"\d+\.\d{6}", r"\d+\.\d{2}")))
     else:
         tries = [forms]
     for form in tries:
@@ -259,7 +274,8 @@ def gbits(value, unit):
     return None
 
 
-def args(device, server="", port=None, gid_index=None, tcp_port=None, all_sizes=False, size=None, iterations=None, duration=None, report_gbits=True, qps=None,
+def args(device, server="", port=None, gid_index=None, tcp_port=None, all_sizes=False, size=None, iterations=None, duration=None, report_gbits=True,
+         qps=None,
          mtu=None, extra=()):
     """The argument list of one side; server is the other side's address on the client and empty on the server. Both sides need the same."""
     out = ["-d", device]

@@ -101,9 +101,15 @@ def snake(name):
 
 
 def mft_errors(found):
-    """The text of the -E- lines of an MFT tool, without the mark."""
-    return [match.group(1).strip() for match in (re.match(r"^\s*-E-\s*(.*)$", line) for line in found) if match]
+    """The text of the -E- lines of an MFT tool, without the mark; a refused prompt carries it on its own line."""
+    return [match.group(1).strip() for match in (re.search(r"(?:^\s*|:\s+)-E-\s*(.*)$", line) for line in found) if match]
 
 
 def mft_warnings(found):
     return [match.group(1).strip() for match in (re.match(r"^\s*-W-\s*(.*)$", line) for line in found) if match]
+
+
+def error_alone(found):
+    """True where the text is an -E- line and little before it: all MFT tools speak so, and no other sign tells which one it was."""
+    first = [line for line in found if line.strip()][:2]
+    return any(re.match(r"^\s*-E-", line) for line in first)
