@@ -53,3 +53,13 @@ options:
 requirements:
   - pyvmomi on the controller
 """
+
+    # Modules that act on an ESXi host, or on a VM of one.
+    HOST = r"""
+options:
+  esxi_hostname:
+    description:
+      - Name of the ESXi host in vCenter; the first label of a full name will do.
+      - If it is not set, C(inventory_hostname) is the name. A module that acts on a VM then takes the host that the VM is on.
+    type: str
+"""

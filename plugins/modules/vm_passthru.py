@@ -1,0 +1,152 @@
+# Copyright: (c) 2026, the vhpc.rdma authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+DOCUMENTATION = r"""
+module: vm_passthru
+short_description: Passthrough devices of a VM
+version_added: 0.1.0
+description:
+  - Attaches PCI devices of a VM's host to the VM, or detaches them, in one reconfiguration.
+  - All preconditions are checked before it and reported together; passthrough active on the host, the VM off, its whole memory reserved, no snapshot,
+    no other VM with the device, nothing of ESXi using it.
+  - What a device's backing must say is taken from the VM's host; a backing that no longer fits the host is replaced.
+  - A backing is compared by the address it means, not by how the address is written.
+extends_documentation_fragment:
+  - vhpc.rdma.attributes
+  - vhpc.rdma.attributes.full
+  - vhpc.rdma.vcenter
+  - vhpc.rdma.vcenter.host
+options:
+  name:
+    description: Name of the VM.
+    type: str
+    required: true
+  devices:
+    description:
+      - The devices of the VM's host. Each entry has exactly one of C(pci), C(card), C(id), C(name), C(query) and C(label).
+      - The guest sees them in PCI order.
+    type: list
+    elements: dict
+    required: true
+    suboptions:
+      pci:
+        description: Address of one function, in any case and with or without the domain (V(0000:3b:00.0), V(3B:00.0)).
+        type: str
+      card:
+        description: Address of any function of a card (V(0000:3b:00.0)); all functions of that slot are chosen.
+        type: str
+      id:
+        description: Vendor and device id in hexadecimal (V(15b3:1017) is ConnectX-5); every device of that kind is chosen.
+        type: str
+      name:
+        description: The device's name as vSphere shows it. Refused when several devices have it, as both ports of one card do.
+        type: str
+      query:
+        description: JMESPath over the list that M(vhpc.rdma.host_pci_info) returns, such as V([?id=='15b3:1017' && used_by=='']).
+        type: str
+      label:
+        description: The hardware label that the device has on the host.
+        type: str
+  state:
+    description:
+      - V(present) attaches the devices and leaves others alone.
+      - V(exact) also detaches every other passthrough device; with an empty list it detaches all.
+      - V(absent) detaches the devices.
+    type: str
+    choices: [present, absent, exact]
+    default: present
+  mode:
+    description:
+      - V(static) ties the VM to the device at its address.
+      - V(dynamic) (Dynamic DirectPath) asks for any free device of the same kind and label; each device needs a hardware label, because both ports of a
+        card have the same ids. The VM needs hardware version 17.
+    type: str
+    choices: [static, dynamic]
+    default: static
+  reserve_memory:
+    description: Reserve the VM's whole memory in the same reconfiguration, which passthrough needs.
+    type: bool
+    default: true
+  mmio_gb:
+    description:
+      - Size of the 64-bit MMIO space in GB, a power of two, for devices with large BARs. ConnectX-5 does not need it.
+      - Needs EFI firmware.
+    type: int
+  released:
+    description:
+      - Addresses that an earlier task takes out of a distributed switch, RV(vhpc.rdma.dvs_uplinks#module:removed).
+      - Only matters in check mode, when that task has not acted and the switch still holds them.
+    type: list
+    elements: str
+    default: []
+  allow_power_cycle:
+    description: Whether a running VM may be shut down for the change; it is powered on again afterwards.
+    type: bool
+    default: false
+  power_timeout:
+    description: Seconds that powering off, reconfiguring or powering on may take, each.
+    type: int
+    default: 300
+seealso:
+  - module: vhpc.rdma.host_passthru
+  - module: vhpc.rdma.vm_tuning
+author:
+  - the vhpc.rdma authors
+"""
+
+EXAMPLES = r"""
+- name: Both ports of the host's card
+  vhpc.rdma.vm_passthru:
+    name: "{{ vhpc_vm }}"
+    devices:
+      - card: "3b:00.0"
+
+- name: These two and nothing else
+  vhpc.rdma.vm_passthru:
+    name: vm01
+    state: exact
+    devices:
+      - label: rdma-ib
+      - label: rdma-roce
+
+- name: Detach everything
+  vhpc.rdma.vm_passthru:
+    name: vm01
+    state: exact
+    devices: []
+    allow_power_cycle: true
+"""
+
+RETURN = r"""
+devices:
+  description: The passthrough devices that the VM has after the task.
+  returned: success
+  type: list
+  elements: dict
+  sample:
+    - pci: "0000:3b:00.0"
+      key: 13000
+      id: "15b3:1017"
+      name: MT27800 Family [ConnectX-5]
+      label: ""
+      dynamic: false
+vm:
+  description: Name, power state and host of the VM.
+  returned: success
+  type: dict
+  sample:
+    name: vm01
+    power: poweredOff
+    host: esxi01
+changes:
+  description: The steps that were done, or would be done in check mode.
+  returned: success
+  type: list
+  elements: dict
+problems:
+  description: Every precondition that does not hold.
+  returned: when a precondition does not hold
+  type: list
+  elements: str
+"""

@@ -1,0 +1,68 @@
+# Copyright: (c) 2026, the vhpc.rdma authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""Hosts and VMs by name: one request each, and a name that fits nothing or two things is told, never guessed."""
+
+from __future__ import annotations
+
+import re
+import typing as t
+
+from ansible_collections.vhpc.rdma.plugins.module_utils.errors import RdmaError
+
+from . import session as _session
+
+# Agent VMs of the vSphere Cluster Services: vCenter powers them on again, so they are nobody's VM.
+VCLS = re.compile(r"^vCLS(-[0-9a-f-]+| ?\(\d+\))?$", re.I)
+
+
+def is_vcls(name: str, managed_by: t.Any = None) -> bool:
+    return bool(VCLS.match(name or "")) or "vim.eam" in (getattr(managed_by, "extensionKey", None) or "")
+
+
+def choose(rows: list[dict], name: str, kind: str, where: str, hint: str) -> dict:
+    """The row whose name is `name`: exactly, else by case, else (hosts) by the first label of a full name."""
+    for same in (lambda n: n == name, lambda n: n.lower() == name.lower(), lambda n: kind == "host" and n.lower().split(".")[0] == name.lower()):
+        found = [row for row in rows if same(row["name"] or "")]
+        if len(found) == 1:
+            return found[0]
+        if found:
+            raise RdmaError("choose the %s %s" % (kind, name), where, "vCenter has %d of that name" % len(found), hint, code="AMBIGUOUS")
+    names = sorted(row["name"] or "" for row in rows)
+    shown = ", ".join(names[:20]) + (" and %d more" % (len(names) - 20) if len(names) > 20 else "")
+    raise RdmaError("find the %s %s" % (kind, name), where, "vCenter has %s" % (shown or "none at all (that this user may see)"), hint, code="NOT_FOUND")
+
+
+def _steps(vms: bool) -> list:
+    vim = _session.vim
+    steps = [(vim.Folder, "childEntity", ["childEntity", "hostFolder", "host"]),
+             (vim.Datacenter, "hostFolder", ["childEntity", "host"]),
+             (vim.ComputeResource, "host", ["vm"] if vms else [])]
+    if vms:
+        steps.append((vim.HostSystem, "vm", []))
+    return steps
+
+
+def find_host(session: t.Any, name: str) -> t.Any:
+    """The HostSystem of that name; a login straight to an ESXi host has just one, whatever it calls itself."""
+    vim = _session.vim
+    rows = session.walk(_steps(False), {vim.HostSystem: ["name"]})
+    if session.is_host and len(rows) == 1:
+        return rows[0]["object"]
+    return choose(rows, name, "host", session.where, "set esxi_hostname to the name the host has in vCenter")["object"]
+
+
+def find_vm(session: t.Any, name: str, paths: tuple[str, ...] = ()) -> dict:
+    """The VM of that name with the properties asked for; agent VMs of the cluster services are not there."""
+    vim = _session.vim
+    rows = session.walk(_steps(True), {vim.VirtualMachine: ["name"]})
+    rows = [row for row in rows if not is_vcls(row["name"])]
+    found = choose(rows, name, "VM", session.where, "correct the name (vhpc_vm of the host); VMs need names of their own")
+    return dict(session.read(found["object"], *paths), name=found["name"]) if paths else found
+
+
+def vms_of(session: t.Any, host: t.Any) -> list[dict]:
+    """name and power state of every VM on the host but the cluster services' own."""
+    rows = session.read_many(session.read(host, "vm")["vm"] or [], ["name", "runtime.powerState", "config.managedBy"])
+    return [row for row in rows if not is_vcls(row["name"], row["config.managedBy"])]

@@ -1,0 +1,195 @@
+# Copyright: (c) 2026, the vhpc.rdma authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""Passthrough devices of a VM: what is attached, what a wanted list changes, which preconditions stand in the way."""
+
+from __future__ import annotations
+
+import re
+import typing as t
+
+from ansible_collections.vhpc.rdma.plugins.module_utils.changes import Changes
+from ansible_collections.vhpc.rdma.plugins.module_utils.tools.text import pci_address
+
+from . import passthru
+
+VM_PATHS = ("config.hardware", "config.memoryAllocation", "config.memoryReservationLockedToMax", "config.version", "config.firmware", "config.changeVersion",
+            "config.extraConfig", "runtime.powerState", "runtime.host", "snapshot", "environmentBrowser")
+DYNAMIC_HARDWARE = 17
+UNLIMITED = -1
+
+
+def hardware_version(text: str) -> int:
+    match = re.search(r"(\d+)$", text or "")
+    return int(match.group(1)) if match else 0
+
+
+def attached(hardware: t.Any) -> list[dict]:
+    """The VM's passthrough devices: key, bdf as the host writes it, and the backing's fields to compare with the host's."""
+    out = []
+    for device in (hardware.device if hardware else None) or []:
+        if not type(device).__name__.endswith("VirtualPCIPassthrough"):
+            continue
+        backing = device.backing
+        kind = type(backing).__name__.rsplit(".", 1)[-1]
+        if kind == "DynamicBackingInfo":
+            allowed = ["%04x:%04x" % (one.vendorId & 0xffff, one.deviceId & 0xffff) for one in backing.allowedDevice or []]
+            out.append(dict(key=device.key, dynamic=True, bdf=pci_address(backing.assignedId or ""), label=backing.customLabel or "", allowed=allowed))
+        elif kind == "DeviceBackingInfo":
+            out.append(dict(key=device.key, dynamic=False, bdf=pci_address(backing.id) or backing.id.lower(), device_id=backing.deviceId,
+                            vendor_id=backing.vendorId & 0xffff, system_id=backing.systemId or "", label=""))
+    return out
+
+
+def vm_plain(row: dict) -> dict:
+    """VM_PATHS as read, as plain data."""
+    memory = row["config.memoryAllocation"]
+    hardware = row["config.hardware"]
+    snapshots = [node.name for node in row["snapshot"].rootSnapshotList] if row["snapshot"] else []
+    return dict(
+        power=str(row["runtime.powerState"] or ""), devices=attached(hardware), memory_mb=hardware.memoryMB if hardware else 0,
+        locked=bool(row["config.memoryReservationLockedToMax"]), reservation=(memory.reservation if memory else 0) or 0,
+        limit=memory.limit if memory and memory.limit is not None else UNLIMITED, snapshots=snapshots,
+        hw_version=hardware_version(row["config.version"]), firmware=row["config.firmware"] or "",
+        extra={option.key: str(option.value) for option in row["config.extraConfig"] or []})
+
+
+def hex_id(text: str) -> int:
+    """The device id of a backing, which is hexadecimal text whatever the documentation says; -1 when it is not."""
+    try:
+        return int(text, 16) & 0xffff
+    except (TypeError, ValueError):
+        return -1
+
+
+def stale(device: dict, target: dict | None) -> str:
+    """Why an attached device's backing does not fit the host's device at its address; empty when it does."""
+    if target is None or device["dynamic"]:
+        return ""
+    if hex_id(device["device_id"]) != target["device_id"]:
+        return "the backing says device id %s, the host has %04x there" % (device["device_id"], target["device_id"])
+    if device["vendor_id"] != target["vendor_id"]:
+        return "the backing says vendor %04x, the host has %04x there" % (device["vendor_id"], target["vendor_id"])
+    if target["system_id"] and device["system_id"] and device["system_id"] != target["system_id"]:
+        return "the backing belongs to another host"
+    return ""
+
+
+def targets_of(config_target: t.Any) -> dict[str, dict]:
+    """bdf -> what a backing needs, from QueryConfigTarget of the VM's host (which lists active devices only)."""
+    out = {}
+    for info in (config_target.pciPassthrough if config_target else None) or []:
+        device = info.pciDevice
+        out[pci_address(device.id) or device.id] = dict(
+            id=device.id, device_id=device.deviceId & 0xffff, vendor_id=device.vendorId & 0xffff, system_id=info.systemId, name=device.deviceName)
+    return out
+
+
+def backing_fields(target: dict) -> dict:
+    """The fields of a DeviceBackingInfo: device id as unpadded hex (power-on refuses a decimal one), vendor id as a signed short."""
+    vendor = target["vendor_id"]
+    return dict(deviceName=target["name"] or "", id=target["id"], deviceId="%x" % target["device_id"], systemId=target["system_id"],
+                vendorId=vendor - 0x10000 if vendor > 0x7fff else vendor)
+
+
+def plan(name: str, vm: dict, wanted: list[dict], state: str, targets: dict[str, dict], others: dict[str, str], host: str,
+         reserve_memory: bool = True, mmio_gb: int | None = None, dynamic: bool = False, released: t.Container[str] = (), checking: bool = False) -> dict:
+    """What one ConfigSpec changes, and every reason not to send it.
+
+    wanted: devices of the host (passthru.devices_of); targets: targets_of; others: bdf -> other VM it is attached to.
+    Returns changes, add (devices), remove (keys), reserve (bool), extra (dict), problems (list of text), power_off (bool).
+    In a run that only looks, what an earlier step of the road still has to do makes a step conditional instead of a problem.
+    """
+    changes = Changes("vsphere")
+    thing = "vm %s" % name
+    add, remove, problems, later = [], [], [], []
+    have = {device["bdf"] or "#%d" % device["key"]: device for device in vm["devices"]}
+    labels = {device["label"]: device for device in vm["devices"] if device["dynamic"]}
+
+    def there(device: dict) -> dict | None:
+        if dynamic:
+            return labels.get(device["label"])
+        found = have.get(device["pci"])
+        return found if found is not None and not found["dynamic"] else None
+
+    rows = []  # (name, before, after, device or None)
+    if state == "absent":
+        for device in wanted:
+            found = have.get(device["pci"]) or (labels.get(device.get("label") or "-"))
+            if found is not None:
+                remove.append(found["key"])
+                rows.append((device["pci"], "attached", "detached", None))
+    else:
+        for device in wanted:
+            found = there(device)
+            why = stale(found, targets.get(device["pci"])) if found is not None else ""
+            if found is not None and not why:
+                continue
+            if found is not None:
+                remove.append(found["key"])
+            add.append(device)
+            rows.append(("%s%s" % (device["pci"], " by label %s" % device["label"] if dynamic else ""), why or "not attached", "attached", device))
+        if state == "exact":
+            keep = {found["key"] for found in map(there, wanted) if found is not None}
+            for device in vm["devices"]:
+                if device["key"] not in keep and device["key"] not in remove:
+                    remove.append(device["key"])
+                    rows.append((device["bdf"] or "label %s" % device["label"], "attached", "detached", None))
+
+    doubts: dict[str, list[str]] = {}
+    for device in add:
+        why, doubt = passthru.in_use(device, released, checking)
+        if why:
+            problems.append(why)
+        elif doubt:
+            doubts.setdefault(device["pci"], []).append(doubt)
+        if device["pci"] in others:
+            problems.append("%s is attached to the VM %s" % (device["pci"], others[device["pci"]]))
+        if dynamic:
+            if not device["label"]:
+                problems.append("%s has no hardware label, and both ports of a card have the same ids" % device["pci"])
+            if vm["hw_version"] < DYNAMIC_HARDWARE:
+                problems.append("dynamic DirectPath needs hardware version %d, the VM has %d" % (DYNAMIC_HARDWARE, vm["hw_version"]))
+        if not device["active"] or (not dynamic and device["pci"] not in targets):
+            text = "passthrough of %s is not active on %s%s" % (
+                device["pci"], host, " (enabled, a reboot is pending)" if device["enabled"] and not device["active"] else "")
+            if checking:
+                doubts.setdefault(device["pci"], []).append(text)
+            else:
+                problems.append(text)
+
+    reserve, extra = False, {}
+    if add or (state != "absent" and wanted):
+        full = vm["locked"] or vm["reservation"] >= vm["memory_mb"]
+        if reserve_memory and not (vm["locked"] and vm["limit"] == UNLIMITED and full):
+            reserve = True
+            rows.append(("memory reservation", "%d of %d MB" % (vm["reservation"], vm["memory_mb"]), "all, locked to the memory size, no limit", None))
+        elif not full or vm["limit"] != UNLIMITED:
+            text = "not all of its memory is reserved (%d of %d MB)" % (vm["reservation"], vm["memory_mb"]) if not full else "its memory has a limit"
+            (later if checking else problems).append(text)
+    if mmio_gb and state != "absent" and wanted:
+        for key, value in (("pciPassthru.use64bitMMIO", "TRUE"), ("pciPassthru.64bitMMIOSizeGB", str(mmio_gb))):
+            if vm["extra"].get(key, "").upper() != value:
+                extra[key] = value
+                rows.append((key, vm["extra"].get(key, ""), value, None))
+        if mmio_gb & (mmio_gb - 1):
+            problems.append("mmio_gb is %d, which is no power of two" % mmio_gb)
+        if vm["firmware"] != "efi":
+            problems.append("64-bit MMIO needs EFI, the VM's firmware is %s (do not switch it under an installed system)" % (vm["firmware"] or "not known"))
+
+    if rows and (add or remove) and vm["snapshots"]:
+        problems.append("it has snapshots (%s), which do not go with passthrough" % ", ".join(vm["snapshots"]))
+    power_off = bool(rows) and vm["power"] != "poweredOff"
+    for label, before, after, device in rows:
+        reasons = list(doubts.get(device["pci"], []) if device else []) + (later if device else [])
+        changes.add(thing, label, before, after, certainty="conditional" if reasons else "sure", reason="; ".join(reasons))
+    return dict(changes=changes, add=add, remove=remove, reserve=reserve, extra=extra, problems=list(dict.fromkeys(problems)), power_off=power_off)
+
+
+def missing(vm: dict, add: list[dict], remove: list[int], dynamic: bool) -> list[str]:
+    """What a read after the reconfiguration does not show as asked for."""
+    have = {device["bdf"]: device for device in vm["devices"] if not device["dynamic"]}
+    labels = {device["label"] for device in vm["devices"] if device["dynamic"]}
+    out = ["%s is not attached" % d["pci"] for d in add if (d["label"] not in labels if dynamic else d["pci"] not in have)]
+    return out + ["the device with key %d is still attached" % d["key"] for d in vm["devices"] if d["key"] in remove]
