@@ -66,7 +66,7 @@ class Run:
         with self.log.open("a") as log:
             try:
                 code = subprocess.run(words, cwd=cwd, stdin=subprocess.DEVNULL, stdout=log, stderr=subprocess.STDOUT, timeout=timeout,
-                                      check=False, env=dict(os.environ, NO_COLOR="1", ANSIBLE_NOCOLOR="1", **env)).returncode
+                                      check=False, env=dict(os.environ, HOME=str(BUILD / "home"), NO_COLOR="1", ANSIBLE_NOCOLOR="1", **env)).returncode
             except subprocess.TimeoutExpired:
                 raise LaneFailed("%s did not end within %d s" % (" ".join(words[:3]), timeout)) from None
         if code not in ok:
@@ -91,7 +91,7 @@ class Run:
 
 
 def prepare() -> None:
-    """The home that ansible-test gets: nothing of it may land in the user's own."""
+    """The home that the commands of the lanes get: nothing of theirs may land in the user's own."""
     home = BUILD / "home"
     cache = home / ".ansible" / "test" / "cache"
     cache.mkdir(parents=True, exist_ok=True)
@@ -157,7 +157,7 @@ def ansible_test(run: Run, venv: pathlib.Path, tree: pathlib.Path, *words: str, 
             link.symlink_to(python)
         path.append(str(bindir))
     run(venv / "bin" / "ansible-test", *words, "--local", "--color", "no", cwd=tree, PATH=os.pathsep.join(path + [os.environ["PATH"]]),
-        HOME=str(BUILD / "home"), ANSIBLE_COLLECTIONS_PATH="", PYTHONPATH="")
+        ANSIBLE_COLLECTIONS_PATH="", PYTHONPATH="")
     if "All targets skipped" in run.log_text():
         raise LaneFailed("ansible-test found nothing to test")
 
