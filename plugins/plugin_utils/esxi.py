@@ -128,14 +128,18 @@ def query_card(shell: Shell, card: dict[str, Any], stop: bool = False) -> dict[s
     A card that MFT cannot open gives {"error": ...}; what else goes wrong raises.
     """
     commands: list[list[str]] = [["mlxconfig"] + mlxconfig.query_args(card["mst"])] + ([["mst", "stop"]] if stop else [])
-    answer = shell.run_many(commands)[0]
+    return device_of(shell.run_many(commands)[0], card, shell.host)
+
+
+def device_of(answer: Answer, card: dict[str, Any], host: str) -> dict[str, Any]:
+    """The device in the answer to a query of one card."""
     found = mlxconfig.parse(answer.text)
     if found.get("error"):
         if found.get("error_kind") in ("open", "no_device", "semaphore", "busy"):
             return {"error": found["error"], "parameters": {}}
-        raise RdmaError("query the firmware settings", "%s, %s" % (shell.host, card_tools.name(card)), "mlxconfig: %s" % found["error"], code="MLXCONFIG")
+        raise RdmaError("query the firmware settings", "%s, %s" % (host, card_tools.name(card)), "mlxconfig: %s" % found["error"], code="MLXCONFIG")
     if not found["devices"]:
-        raise RdmaError("query the firmware settings", "%s, %s" % (shell.host, card_tools.name(card)), "mlxconfig printed no device: %s" % answer.last_line())
+        raise RdmaError("query the firmware settings", "%s, %s" % (host, card_tools.name(card)), "mlxconfig printed no device: %s" % answer.last_line())
     return found["devices"][0]
 
 
