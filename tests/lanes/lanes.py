@@ -12,6 +12,7 @@ import os
 import pathlib
 import re
 import shutil
+import signal
 import subprocess
 import sys
 
@@ -42,6 +43,19 @@ class NothingToTest(Exception):
     """What the lane tests, or the Python it needs, is not on this machine."""
 
 
+RUNNING: set[subprocess.Popen] = set()
+
+
+def stop(process: subprocess.Popen) -> None:
+    """End a command and everything it started: a lab or a forked playbook must not outlive its lane."""
+    for number in (signal.SIGTERM, signal.SIGKILL):
+        try:
+            os.killpg(process.pid, number)
+            process.wait(10)
+        except (ProcessLookupError, subprocess.TimeoutExpired):
+            continue
+
+
 class Run:
     """One run of one lane: its log, its environment, its copy of the tree."""
 
@@ -64,11 +78,16 @@ class Run:
         words = [os.fspath(word) for word in command]
         self.say("$ " + " ".join(words))
         with self.log.open("a") as log:
+            process = subprocess.Popen(words, cwd=cwd, stdin=subprocess.DEVNULL, stdout=log, stderr=subprocess.STDOUT, start_new_session=True,
+                                       env=dict(os.environ, HOME=str(BUILD / "home"), NO_COLOR="1", ANSIBLE_NOCOLOR="1", **env))
+            RUNNING.add(process)
             try:
-                code = subprocess.run(words, cwd=cwd, stdin=subprocess.DEVNULL, stdout=log, stderr=subprocess.STDOUT, timeout=timeout,
-                                      check=False, env=dict(os.environ, HOME=str(BUILD / "home"), NO_COLOR="1", ANSIBLE_NOCOLOR="1", **env)).returncode
+                code = process.wait(timeout)
             except subprocess.TimeoutExpired:
+                stop(process)
                 raise LaneFailed("%s did not end within %d s" % (" ".join(words[:3]), timeout)) from None
+            finally:
+                RUNNING.discard(process)
         if code not in ok:
             raise LaneFailed("%s ended with %d" % (" ".join(os.path.basename(word) for word in words[:4]), code))
         return code

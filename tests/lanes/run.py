@@ -79,8 +79,15 @@ def main(names: list[str]) -> int:
     workers = [threading.Thread(target=work, args=(todo, lab, done, screen)) for dummy in range(min(JOBS, len(names)))]
     for worker in workers:
         worker.start()
-    for worker in workers:
-        worker.join()
+    try:
+        for worker in workers:
+            worker.join()
+    except KeyboardInterrupt:
+        while not todo.empty():
+            todo.get_nowait()
+        for process in list(lanes.RUNNING):
+            lanes.stop(process)
+        return 130
     print("\n%-14s %-7s %7s  %s" % ("lane", "result", "seconds", "note"))
     for name in names:
         status, seconds, note = done[name]
