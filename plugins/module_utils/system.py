@@ -11,6 +11,7 @@ of it is read, run or written: absolute symbolic links are taken relative to the
 import errno
 import fnmatch
 import os
+import shutil
 import signal
 import stat
 import subprocess
@@ -168,6 +169,12 @@ class System:
         except (IOError, OSError) as err:
             if err.errno != errno.ENOENT:
                 raise self._error("remove", name, err)
+
+    def remove_tree(self, name):
+        """Remove a directory and everything below it; links are removed, not followed; fine when it is not there."""
+        path = self.path(name, follow=False)
+        if os.path.isdir(path) and not os.path.islink(path) and path != self.root:
+            shutil.rmtree(path, ignore_errors=True)
 
     def makedirs(self, name, mode=0o755):
         """Make a directory and its parents. Returns False when it was already there."""

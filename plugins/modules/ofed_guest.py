@@ -1,0 +1,354 @@
+#!/usr/bin/python
+# Copyright: (c) 2026, the vhpc.rdma authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+from __future__ import absolute_import, division, print_function
+
+__metaclass__ = type
+
+DOCUMENTATION = r"""
+module: ofed_guest
+short_description: Install an exact OFED in a guest and load it
+version_added: "0.1.0"
+author:
+  - the vhpc.rdma authors
+description:
+  - Compares the version that C(ofed_info -s) tells with the wanted one, installs the prerequisites and the driver where they
+    differ, and loads the new modules by restarting C(openibd) or by asking for a reboot.
+  - Installed is not loaded. The modules that run are compared with those that are installed, so a driver that still waits for
+    its restart is noticed on every run.
+  - The firmware of the card is never burned from a guest unless O(firmware_update) says so. It belongs to the host.
+  - Sets the limit of locked memory that RDMA programs need.
+extends_documentation_fragment:
+  - vhpc.rdma.attributes
+attributes:
+  check_mode:
+    support: full
+  diff_mode:
+    support: full
+  idempotent:
+    support: full
+options:
+  provider:
+    description: Which OFED. V(mlnx_ofed) is the tarball with C(mlnxofedinstall).
+    type: str
+    choices: [mlnx_ofed]
+    default: mlnx_ofed
+  version:
+    description: The exact version, such as V(5.4-3.0.3.0).
+    type: str
+    required: true
+  source:
+    description:
+      - The tarball, or the directory it was unpacked to, as an absolute path on the guest.
+      - Needed only where the version has to be installed.
+    type: str
+  checksum:
+    description: What the tarball must be, as V(sha256:...).
+    type: str
+  prerequisites:
+    description:
+      - Packages that must be there before. Only missing ones are installed.
+      - V({kernel}) in a name becomes the running kernel's release, so that no newer kernel comes along.
+    type: list
+    elements: str
+    default: []
+  installer_arguments:
+    description: More arguments for the installer, such as V(--add-kernel-support).
+    type: list
+    elements: str
+    default: []
+  firmware_update:
+    description: Whether the installer may burn the firmware of the cards that it sees.
+    type: bool
+    default: false
+  reload:
+    description:
+      - How new modules become the running ones.
+      - V(openibd) restarts C(/etc/init.d/openibd). It is refused where the guest's own default route runs over such a card.
+      - V(reboot) reports that the guest must be rebooted.
+      - V(none) leaves the running modules alone.
+    type: str
+    choices: [openibd, reboot, none]
+    default: openibd
+  memlock:
+    description: Limit of locked memory for all users, V(unlimited) or a number of KiB. Empty leaves the limits alone.
+    type: str
+    default: unlimited
+  memlock_file:
+    description: File in C(/etc/security/limits.d) that holds the limit.
+    type: str
+    default: 90-vhpc-rdma.conf
+  timeout:
+    description: Seconds that the installation may take.
+    type: int
+    default: 2700
+  root:
+    description:
+      - Directory that holds the system to work on. V(/) is the guest itself.
+      - With another directory nothing outside of it is read, run or changed.
+    type: str
+    default: /
+notes:
+  - The limit in C(limits.d) counts for sessions that start after it was written. Services that systemd starts have a limit of
+    their own (C(LimitMEMLOCK=infinity) in the unit of slurmd, for example).
+"""
+
+EXAMPLES = r"""
+- name: The paper's OFED, loaded at once
+  vhpc.rdma.ofed_guest:
+    version: 5.4-3.0.3.0
+    source: /root/MLNX_OFED_LINUX-5.4-3.0.3.0-rhel8.1-x86_64.tgz
+    prerequisites: ["kernel-modules-extra-{kernel}", tk]
+
+- name: Install now, reboot later
+  vhpc.rdma.ofed_guest:
+    version: 5.4-3.0.3.0
+    source: /mnt/software/MLNX_OFED_LINUX-5.4-3.0.3.0-rhel8.1-x86_64.tgz
+    reload: reboot
+  register: ofed
+"""
+
+RETURN = r"""
+changes:
+  description: The steps that were, or in check mode would be, taken.
+  returned: success
+  type: list
+  elements: dict
+ofed:
+  description: The OFED of the guest after the run.
+  returned: success
+  type: dict
+  contains:
+    installed:
+      description: Name of what is installed, empty when nothing is.
+      type: str
+    version:
+      description: Its version.
+      type: str
+    loaded:
+      description: Whether its modules are the ones that run; V(null) when the guest does not tell.
+      type: bool
+    loaded_reason:
+      description: Why they are not.
+      type: str
+    wanted:
+      description: The version that was asked for.
+      type: str
+  sample:
+    installed: MLNX_OFED_LINUX-5.4-3.0.3.0
+    version: 5.4-3.0.3.0
+    loaded: true
+    wanted: 5.4-3.0.3.0
+reboot_required:
+  description: Whether the guest must be rebooted before its modules are the installed ones.
+  returned: success
+  type: bool
+reboot_reasons:
+  description: Why.
+  returned: success
+  type: list
+  elements: str
+"""
+
+import hashlib
+import os
+import tarfile
+
+from ansible_collections.vhpc.rdma.plugins.module_utils import guest as wrapper
+from ansible_collections.vhpc.rdma.plugins.module_utils import ofed_state, packages
+from ansible_collections.vhpc.rdma.plugins.module_utils.changes import Changes
+from ansible_collections.vhpc.rdma.plugins.module_utils.errors import ParseError, RdmaError
+from ansible_collections.vhpc.rdma.plugins.module_utils.tools import ofed as tool
+
+SPEC = dict(
+    provider=dict(type="str", choices=["mlnx_ofed"], default="mlnx_ofed"),
+    version=dict(type="str", required=True),
+    source=dict(type="str"),
+    checksum=dict(type="str"),
+    prerequisites=dict(type="list", elements="str", default=[]),
+    installer_arguments=dict(type="list", elements="str", default=[]),
+    firmware_update=dict(type="bool", default=False),
+    reload=dict(type="str", choices=["openibd", "reboot", "none"], default="openibd"),
+    memlock=dict(type="str", default="unlimited"),
+    memlock_file=dict(type="str", default="90-vhpc-rdma.conf"),
+    timeout=dict(type="int", default=2700),
+)
+OPENIBD = "/etc/init.d/openibd"
+UNPACKED = "/var/tmp/vhpc_rdma/ofed"
+LIMITS = "# Written by vhpc.rdma: RDMA programs lock the memory that the card reads and writes.\n* soft memlock %s\n* hard memlock %s\n"
+
+
+def with_kernel(guest, names):
+    """The names with {kernel} filled in."""
+    if not any("{kernel}" in name for name in names):
+        return list(names)
+    code, out, err = guest.system.run(["uname", "-r"], timeout=10)
+    if code or not out.strip():
+        raise RdmaError("read the running kernel", guest.host, err, "name the packages without {kernel}", code="KERNEL")
+    return [name.replace("{kernel}", out.strip()) for name in names]
+
+
+def plan(guest, changes):
+    """What is, and the steps to what is wanted."""
+    params, system = guest.params, guest.system
+    found = ofed_state.state(system)
+    view = dict(found=found, install=not ofed_state.is_version(found["installed"], params["version"]), packages=[], reload=False, limits=False)
+    if params["memlock"]:
+        limits = ofed_state.read_memlock(system)
+        if limits != dict(soft=params["memlock"], hard=params["memlock"]):
+            changes.add("limits", "memlock", limits["soft"] or "system's default", params["memlock"], reason="RDMA programs lock memory")
+            view["limits"] = True
+    view["packages"] = packages.missing(system, with_kernel(guest, params["prerequisites"]))
+    for name in view["packages"]:
+        changes.add("packages", name, "absent", "present", reason="prerequisite of the installer")
+    reboots = "guest" if params["reload"] == "reboot" else ""
+    if view["install"]:
+        if not params["source"]:
+            raise RdmaError("install OFED %s" % params["version"], guest.host, "%s is there and no source is given" % (found["installed"] or "no OFED"),
+                            "give source, the tarball's path on the guest", code="NO_SOURCE")
+        if not system.exists(params["source"]):
+            raise RdmaError("install OFED %s" % params["version"], guest.host, "there is no %s on the guest" % params["source"],
+                            "copy the tarball to the guest or mount the file system that has it", code="NO_SOURCE")
+        changes.add("OFED", "version", found["version"] or "none", params["version"], reboot=reboots)
+    if view["install"] or found["loaded"] is False:
+        view["reload"] = params["reload"] == "openibd"
+        if view["reload"]:
+            changes.add("OFED", "running modules", "those of %s" % (found["version"] or "the distribution") if view["install"] else found["loaded_reason"],
+                        "those of %s" % params["version"], reason="restart of openibd")
+        elif params["reload"] == "reboot" and not view["install"]:
+            changes.wait_for_reboot("OFED %s is installed and not loaded: %s" % (params["version"], found["loaded_reason"]), "guest")
+    return view
+
+
+def refuse_restart_of_own_network(guest):
+    """A restart of openibd unloads the driver of every such card: not where the way to the guest runs over one."""
+    system = guest.system
+    for line in system.read("/proc/net/route", "").splitlines()[1:]:
+        fields = line.split()
+        if len(fields) > 2 and fields[1] == "00000000":
+            driver = system.link("/sys/class/net/%s/device/driver" % fields[0]).rsplit("/", 1)[-1]
+            if driver.startswith("mlx"):
+                raise RdmaError("restart openibd", guest.host, "the default route runs over %s, whose driver %s would be unloaded" % (fields[0], driver),
+                                "use reload: reboot", code="OWN_NETWORK")
+
+
+def unpack(guest):
+    """The directory with the installer, and whether it is ours to remove."""
+    system, source = guest.system, guest.params["source"]
+    if system.is_dir(source):
+        return source, False
+    path = system.path(source)
+    if guest.params["checksum"]:
+        check(guest, path)
+    system.remove_tree(UNPACKED)
+    system.makedirs(UNPACKED, 0o700)
+    target = system.path(UNPACKED)
+    try:
+        with tarfile.open(path) as archive:
+            archive.extraction_filter = getattr(tarfile, "tar_filter", lambda member, dummy: member)
+            for member in archive.getmembers():
+                place = os.path.normpath(member.name)
+                link = os.path.normpath(os.path.join(os.path.dirname(member.name), member.linkname)) if member.issym() else os.path.normpath(member.linkname or ".")
+                if place.startswith(("/", "..")) or link.startswith(("/", "..")) or not (member.isreg() or member.isdir() or member.issym() or member.islnk()):
+                    raise RdmaError("unpack %s" % source, guest.host, "%s in it lies or points outside" % member.name, "use the vendor's own tarball", code="TARBALL")
+            archive.extractall(target)
+    except (tarfile.TarError, IOError, OSError, EOFError) as err:
+        raise RdmaError("unpack %s" % source, guest.host, str(err), "check the file's checksum and the room in /var/tmp", code="TARBALL")
+    for name in [UNPACKED] + ["%s/%s" % (UNPACKED, entry) for entry in system.listdir(UNPACKED)]:
+        if system.exists(name + "/mlnxofedinstall"):
+            return name, True
+    raise RdmaError("install OFED from %s" % source, guest.host, "there is no mlnxofedinstall in it", "give the MLNX_OFED_LINUX tarball of the distribution", code="TARBALL")
+
+
+def check(guest, path):
+    """Compare the tarball with the wanted checksum."""
+    kind, dummy, wanted = guest.params["checksum"].partition(":")
+    if kind != "sha256" or len(wanted) != 64:
+        raise RdmaError("check %s" % guest.params["source"], guest.host, "the checksum is not of the form sha256:64 digits", code="CHECKSUM")
+    digest = hashlib.sha256()
+    with open(path, "rb") as handle:
+        for block in iter(lambda: handle.read(1 << 20), b""):
+            digest.update(block)
+    if digest.hexdigest() != wanted.lower():
+        raise RdmaError("install %s" % guest.params["source"], guest.host, "its sha256 is %s and not %s" % (digest.hexdigest(), wanted),
+                        "copy the file again, or correct the checksum", code="CHECKSUM")
+
+
+def install(guest):
+    """Run the installer of the release."""
+    system, params = guest.system, guest.params
+    folder, ours = unpack(guest)
+    release = system.line(folder + "/.mlnx")
+    if release and not ofed_state.is_version(release, params["version"]):
+        raise RdmaError("install OFED %s" % params["version"], guest.host, "%s holds %s" % (params["source"], release), "give the tarball of the wanted version", code="TARBALL")
+    argv = [folder + "/mlnxofedinstall", "--force"] + ([] if params["firmware_update"] else ["--without-fw-update"]) + params["installer_arguments"]
+    code, out, err = system.run(argv, timeout=params["timeout"], cwd=folder)
+    if code:
+        why, hint = ofed_state.installer_failure(code, out + "\n" + err)
+        raise RdmaError("install OFED %s" % params["version"], guest.host, why, hint, code="INSTALLER", data=dict(rc=code, stdout=out[-8000:], stderr=err[-4000:]))
+    if ours:
+        system.remove_tree(UNPACKED)
+
+
+def restart(guest):
+    """Restart openibd and believe its words rather than its return code alone."""
+    refuse_restart_of_own_network(guest)
+    code, out, err = guest.system.run([OPENIBD, "restart"], timeout=300)
+    try:
+        told = tool.parse_openibd(out + "\n" + err)
+    except ParseError:
+        told = dict(ok=None)
+    if code or told["ok"] is False:
+        raise RdmaError("restart openibd", guest.host, told.get("error") or (err or out).strip() or "return code %d" % code,
+                        "stop what uses the devices (opensm, MPI jobs, mounts), or use reload: reboot", code="OPENIBD", data=dict(rc=code, stdout=out, stderr=err))
+
+
+def apply(guest, view):
+    params, system = guest.params, guest.system
+    if view["limits"]:
+        system.write("%s/%s" % (ofed_state.LIMITS_DIR, params["memlock_file"]), LIMITS % (params["memlock"], params["memlock"]), mode=0o644)
+    if view["packages"]:
+        packages.install(system, view["packages"], params["timeout"])
+    if view["install"]:
+        install(guest)
+    if view["reload"]:
+        restart(guest)
+
+
+def read_back(guest, view):
+    """Fail when the guest does not hold what was asked."""
+    params = guest.params
+    if params["memlock"] and ofed_state.read_memlock(guest.system) != dict(soft=params["memlock"], hard=params["memlock"]):
+        raise RdmaError("set memlock to %s" % params["memlock"], guest.host, "another file in %s, read later, says otherwise" % ofed_state.LIMITS_DIR,
+                        "remove that line, or choose a memlock_file that sorts after it", code="READ_BACK")
+    if view["packages"] and packages.missing(guest.system, view["packages"]):
+        raise RdmaError("install %s" % ", ".join(view["packages"]), guest.host, "they are still missing afterwards", code="READ_BACK")
+    found = ofed_state.state(guest.system)
+    if not ofed_state.is_version(found["installed"], params["version"]):
+        raise RdmaError("install OFED %s" % params["version"], guest.host, "ofed_info -s tells %s afterwards" % (found["installed"] or "nothing"),
+                        "read the installer's log", code="READ_BACK")
+    if found["loaded"] is False and params["reload"] == "openibd":
+        raise RdmaError("load OFED %s" % params["version"], guest.host, found["loaded_reason"],
+                        "see whether modprobe takes the distribution's modules (modinfo -n mlx5_core), rebuild the initramfs, or use reload: reboot", code="READ_BACK")
+    return found
+
+
+def work(guest):
+    changes = Changes("guest")
+    view = plan(guest, changes)
+    found = view["found"]
+    if not guest.check_mode:
+        if changes.changed:
+            apply(guest, view)
+        found = read_back(guest, view)
+    return changes.result(ofed=dict(found, wanted=guest.params["version"]))
+
+
+def main():
+    wrapper.run(SPEC, work)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,323 @@
+#!/usr/bin/python
+# Copyright: (c) 2026, the vhpc.rdma authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+from __future__ import absolute_import, division, print_function
+
+__metaclass__ = type
+
+DOCUMENTATION = r"""
+module: rdma_link
+short_description: Give the RDMA ports of a guest their persistent address and MTU
+version_added: "0.1.0"
+author:
+  - the vhpc.rdma authors
+description:
+  - Finds the InfiniBand and the RoCE port of the guest by their link layer, writes a NetworkManager profile for each that
+    is bound to the port's MAC, brings it up, and waits until the port is ACTIVE.
+  - Names such as C(mlx5_0), C(ens224f1) or C(ib0) are never asked for. They depend on slots and udev rules and change.
+  - An address in a subnet that another device of the guest already has is refused before anything is written.
+  - A port that does not become ACTIVE is told apart. The link without a subnet manager, the cable or link type, and the
+    port that is switched off each have their own text.
+extends_documentation_fragment:
+  - vhpc.rdma.attributes
+attributes:
+  check_mode:
+    support: full
+  diff_mode:
+    support: full
+  idempotent:
+    support: full
+options:
+  roce:
+    description:
+      - What the RoCE port is to be. The port with the link layer Ethernet.
+      - Leave it out to leave the port alone.
+    type: dict
+    suboptions:
+      address:
+        description: IPv4 address with prefix length, such as V(192.168.5.11/24).
+        type: str
+      mtu:
+        description: MTU of the network device. 9000 gives RoCE its largest MTU, 4096.
+        type: int
+        default: 9000
+      mac:
+        description: MAC of the port, where the guest has several Ethernet ports with RDMA.
+        type: str
+      guid:
+        description: Node GUID of the device, where the guest has several.
+        type: str
+      profile:
+        description: Name of the NetworkManager profile.
+        type: str
+        default: vhpc-roce
+  ib:
+    description:
+      - What the InfiniBand port is to be. The port with the link layer InfiniBand.
+      - Without O(ib.address) and O(ib.mtu) no profile is written and only the state is waited for. RDMA on InfiniBand needs no address.
+      - Leave it out to leave the port alone.
+    type: dict
+    suboptions:
+      address:
+        description: IPv4 address with prefix length for IPoIB.
+        type: str
+      mtu:
+        description: MTU of the IPoIB device, 2044 or 4092.
+        type: int
+        choices: [2044, 4092]
+      mac:
+        description: Hardware address of the IPoIB device, where the guest has several. Its last 8 bytes count.
+        type: str
+      guid:
+        description: GUID of the port, where the guest has several InfiniBand ports.
+        type: str
+      profile:
+        description: Name of the NetworkManager profile.
+        type: str
+        default: vhpc-ib
+  state:
+    description:
+      - V(active) waits until the ports are ACTIVE and fails when they are not.
+      - V(any) does not care.
+    type: str
+    choices: [active, any]
+    default: active
+  timeout:
+    description: Seconds to wait for a port to become ACTIVE, and for NetworkManager.
+    type: int
+    default: 60
+  root:
+    description:
+      - Directory that holds the system to work on. V(/) is the guest itself.
+      - With another directory nothing outside of it is read, run or changed.
+    type: str
+    default: /
+"""
+
+EXAMPLES = r"""
+- name: Address and MTU for RoCE, InfiniBand active
+  vhpc.rdma.rdma_link:
+    roce:
+      address: 192.168.5.11/24
+      mtu: 9000
+    ib: {}
+
+- name: An address for IPoIB too, on the port with this GUID
+  vhpc.rdma.rdma_link:
+    ib:
+      address: 192.168.6.11/24
+      mtu: 4092
+      guid: "0c42:a103:00d3:9846"
+"""
+
+RETURN = r"""
+changes:
+  description: The steps that were, or in check mode would be, taken.
+  returned: success
+  type: list
+  elements: dict
+ports:
+  description: The ports by role as they are after the run.
+  returned: success
+  type: list
+  elements: dict
+  contains:
+    role:
+      description: V(ib) or V(roce).
+      type: str
+    device:
+      description: Name of the RDMA device now.
+      type: str
+    port:
+      description: Number of the port on its device.
+      type: int
+    netdev:
+      description: Name of the network device now.
+      type: str
+    guid:
+      description: GUID of the port (InfiniBand) or of its node (Ethernet), 16 hexadecimal digits.
+      type: str
+    mac:
+      description: Hardware address of the network device.
+      type: str
+    state:
+      description: State of the port, such as ACTIVE, INIT or DOWN.
+      type: str
+    mtu:
+      description: MTU of the network device.
+      type: int
+    addresses:
+      description: IPv4 addresses of the network device.
+      type: list
+      elements: str
+    gid_index:
+      description: Index of the RoCE v2 GID of the address. RoCE only.
+      type: int
+  sample:
+    - role: roce
+      device: mlx5_1
+      port: 1
+      netdev: ens256f1
+      mac: "0c:42:a1:d3:00:09"
+      state: ACTIVE
+      mtu: 9000
+      addresses: ["192.168.5.11/24"]
+      gid_index: 3
+"""
+
+import time
+
+from ansible_collections.vhpc.rdma.plugins.module_utils import guest as wrapper
+from ansible_collections.vhpc.rdma.plugins.module_utils import links
+from ansible_collections.vhpc.rdma.plugins.module_utils import ports as rdma
+from ansible_collections.vhpc.rdma.plugins.module_utils.changes import Changes
+from ansible_collections.vhpc.rdma.plugins.module_utils.errors import RdmaError
+
+SPEC = dict(
+    roce=dict(type="dict", options=dict(
+        address=dict(type="str"), mtu=dict(type="int", default=9000), mac=dict(type="str"), guid=dict(type="str"), profile=dict(type="str", default="vhpc-roce"))),
+    ib=dict(type="dict", options=dict(
+        address=dict(type="str"), mtu=dict(type="int", choices=[2044, 4092]), mac=dict(type="str"), guid=dict(type="str"),
+        profile=dict(type="str", default="vhpc-ib"))),
+    state=dict(type="str", choices=["active", "any"], default="active"),
+    timeout=dict(type="int", default=60),
+)
+
+
+def addresses(system):
+    """All network devices with their addresses."""
+    code, out, err = system.run(["ip", "-j", "addr"], timeout=30)
+    if code:
+        raise RdmaError("read the network devices", system.name(), err or out, "ip must know -j (iproute2 4.13 or newer)", code="IP")
+    return links.parse_addresses(out)
+
+
+def wanted_ports(guest):
+    """role -> options of the ports that are asked for, checked without looking at the system."""
+    out = {}
+    for role in ("ib", "roce"):
+        options = guest.params[role]
+        if options is None:
+            continue
+        options = dict((key, value) for key, value in options.items() if value not in (None, ""))
+        if options.get("address"):
+            options["address"] = str(links.interface(options["address"], role, guest.host))
+        if options.get("mtu"):
+            links.check_mtu(role, options["mtu"], guest.host)
+        out[role] = options
+    return out
+
+
+def observe(guest, role, options, all_ports, devices):
+    """The port of a role with what is found and what is wanted of it."""
+    system = guest.system
+    port = rdma.choose(all_ports, role, options.get("guid", ""), options.get("mac", ""), guest.host)
+    path = "%s/%s.nmconnection" % (links.PROFILES, options["profile"])
+    text = system.read(path, "")
+    mtu = options.get("mtu")
+    profile = None
+    addresses_now = devices.get(port["netdev"], {}).get("addresses", [])
+    if options.get("address") or mtu:
+        if not port["netdev"]:
+            raise RdmaError("configure the %s port" % role, "%s, %s" % (guest.host, rdma.describe(port)), "the port has no network device",
+                            "load the driver of the network device (ib_ipoib for InfiniBand)", code="NO_NETDEV")
+        if addresses_now and not options.get("address") and not text:
+            raise RdmaError("set the MTU of the %s port" % role, "%s, %s" % (guest.host, rdma.describe(port)),
+                            "it has the address %s, which a profile with an MTU alone would take away" % ", ".join(addresses_now),
+                            "give the address too", code="ADDRESS")
+        profile = links.profile(role, options["profile"], port["mac"], options.get("address", ""), mtu)
+    found = dict(profile=links.parse_profile(text) if text else None, mode=system.mode(path), addresses=addresses_now)
+    return dict(role=role, port=port, found=found, wanted=dict(profile=profile, address=options.get("address", ""), mtu=mtu, path=path))
+
+
+def plan(guest, changes, wanted):
+    """Observe all ports, refuse what cannot be, and put the differences into changes."""
+    all_ports, devices = rdma.read(guest.system), addresses(guest.system)
+    try:
+        views = [observe(guest, role, wanted[role], all_ports, devices) for role in sorted(wanted)]
+    except RdmaError as err:
+        if not guest.check_mode or err.code not in ("NO_DEVICE", "LINK_TYPE", "NO_NETDEV"):
+            raise
+        # In check mode the driver or the firmware of an earlier stage may not be there yet: then nobody can tell.
+        for role in sorted(wanted):
+            changes.add("port %s" % role, "address and MTU", "unknown", wanted[role].get("address") or "ACTIVE", certainty="conditional", reason=err.text())
+        return []
+    clash = links.clashes(dict((view["role"], (view["wanted"]["address"], view["port"]["netdev"])) for view in views if view["wanted"]["address"]), devices)
+    if clash:
+        raise RdmaError("give the RDMA ports their addresses", guest.host, "; ".join(clash), "choose a subnet that no other device of the guest uses", code="SUBNET_CLASH")
+    for view in views:
+        view["write"], view["up"] = links.steps(changes, "port %s" % view["role"], view["port"], view["found"], view["wanted"])
+    return views
+
+
+def nmcli(guest, *argv):
+    """Run nmcli; its own words on failure."""
+    code, out, err = guest.system.run(["nmcli"] + list(argv), timeout=guest.params["timeout"] + 30)
+    if code:
+        raise RdmaError("run nmcli %s" % " ".join(argv), guest.host, (err or out).strip(), "see whether NetworkManager runs (systemctl status NetworkManager)", code="NMCLI")
+    return out
+
+
+def apply(guest, views):
+    """Write the profiles and bring them up."""
+    for view in views:
+        if view["write"]:
+            merged, dummy = links.merge_profile(view["found"]["profile"] or {}, view["wanted"]["profile"])
+            guest.system.write(view["wanted"]["path"], links.profile_text(merged), mode=0o600)
+    if any(view["write"] for view in views):
+        nmcli(guest, "connection", "reload")
+    for view in views:
+        if view["up"]:
+            nmcli(guest, "--wait", str(guest.params["timeout"]), "connection", "up", "uuid", view["wanted"]["profile"]["connection.uuid"])
+
+
+def settle(guest, wanted):
+    """Wait until every port is ACTIVE and holds what was asked; returns the ports. Fails with all reasons at once."""
+    deadline = time.time() + guest.params["timeout"]
+    while True:
+        all_ports, devices, faults, out = rdma.read(guest.system), addresses(guest.system), [], []
+        for role in sorted(wanted):
+            options = wanted[role]
+            port = rdma.choose(all_ports, role, options.get("guid", ""), options.get("mac", ""), guest.host)
+            found = devices.get(port["netdev"], {}).get("addresses", [])
+            index = rdma.gid_index(port, options.get("address", "")) if role == "roce" else None
+            out.append(dict(rdma.public(port), addresses=found, gid_index=index))
+            if guest.params["state"] == "active":
+                faults += rdma.findings(port)
+            missing = []
+            if options.get("address") and options["address"] not in found:
+                missing.append("address %s" % options["address"])
+            if options.get("mtu") and port["mtu"] != options["mtu"]:
+                missing.append("MTU %s (it is %s)" % (options["mtu"], port["mtu"]))
+            if role == "roce" and options.get("address") and index is None:
+                missing.append("a RoCE v2 GID for %s" % options["address"])
+            if missing:
+                faults.append(dict(code="NOT_SET", thing=rdma.describe(port), text="does not have %s" % " and ".join(missing),
+                                   hint="see what else configures the device (nmcli device show %s)" % port["netdev"]))
+        if not faults:
+            return out
+        if time.time() >= deadline:
+            raise RdmaError("bring the RDMA ports up", guest.host, "; ".join("%s: %s" % (fault["thing"], fault["text"]) for fault in faults),
+                            "; ".join(sorted(set(fault["hint"] for fault in faults))), code=faults[0]["code"], data=dict(ports=out, findings=faults))
+        time.sleep(0.25)
+
+
+def work(guest):
+    changes = Changes("guest")
+    wanted = wanted_ports(guest)
+    views = plan(guest, changes, wanted)
+    if guest.check_mode:
+        return changes.result(ports=[dict(rdma.public(view["port"]), addresses=view["found"]["addresses"],
+                                          gid_index=rdma.gid_index(view["port"], view["wanted"]["address"]) if view["role"] == "roce" else None) for view in views])
+    apply(guest, views)
+    return changes.result(ports=settle(guest, wanted))
+
+
+def main():
+    wrapper.run(SPEC, work)
+
+
+if __name__ == "__main__":
+    main()
