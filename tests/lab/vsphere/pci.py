@@ -1,0 +1,85 @@
+# Copyright: (c) 2026, the vhpc.rdma authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""PCI devices of a host as the API shows them: the cards' functions beside a few devices that every server has."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from pyVmomi import vim
+
+from ..world import Card, Host
+
+MELLANOX, INTEL = 0x15B3, 0x8086
+NAMES = {4115: "MT27700 Family [ConnectX-4]", 4117: "MT27710 Family [ConnectX-4 Lx]", 4119: "MT27800 Family [ConnectX-5]", 4121: "MT28800 Family [ConnectX-5 Ex]",
+         4123: "MT28908 Family [ConnectX-6]"}
+# (address, class, device id, name): neither can be passed through; ids from 0x8000 up are what a signed short shows as negative.
+BOARD = (("0000:00:00.0", 0x0600, 0x2020, "Sky Lake-E DMI3 Registers"), ("0000:00:1f.0", 0x0601, 0xA1C1, "C621 Series Chipset LPC/eSPI Controller"),
+         ("0000:00:17.0", 0x0106, 0xA182, "C620 Series Chipset Family SATA Controller [AHCI mode]"))
+
+
+def short(value: int) -> int:
+    """The signed short of the wire: 0x8086 is -32634."""
+    return value - 0x10000 if value > 0x7FFF else value
+
+
+def byte(value: int) -> int:
+    return value - 0x100 if value > 0x7F else value
+
+
+def address(bdf: str) -> tuple[int, int, int]:
+    """Bus, slot and function of "0000:3b:00.1"; ValueError when it is no address."""
+    parts = bdf.strip().lower().replace(".", ":").split(":")
+    if len(parts) == 3:
+        parts.insert(0, "0")
+    if len(parts) != 4:
+        raise ValueError(bdf)
+    return int(parts[1], 16), int(parts[2], 16), int(parts[3], 16)
+
+
+def same(one: str, other: str) -> bool:
+    """Whether two spellings name one device (case, with or without domain)."""
+    try:
+        return address(one) == address(other)
+    except ValueError:
+        return False
+
+
+def function(card: Card, bdf: str, pci_class: int) -> Any:
+    bus, slot, number = address(bdf)
+    return vim.host.PciDevice(id=bdf, classId=pci_class, bus=byte(bus), slot=slot, function=number, vendorId=short(MELLANOX), subVendorId=short(MELLANOX),
+                              vendorName="Mellanox Technologies", deviceId=short(card.mt), subDeviceId=8 if card.vpi else 3, parentBridge="0000:%02x:00.0" % (bus - 1),
+                              deviceName=NAMES.get(card.mt, card.device))
+
+
+def devices(host: Host) -> list[Any]:
+    out = []
+    for bdf, pci_class, device_id, name in BOARD:
+        bus, slot, number = address(bdf)
+        out.append(vim.host.PciDevice(id=bdf, classId=pci_class, bus=bus, slot=slot, function=number, vendorId=short(INTEL), subVendorId=0x1028,
+                                      vendorName="Intel Corporation", deviceId=short(device_id), subDeviceId=0x7D0, deviceName=name))
+    out += [function(card, bdf, card.pci_class(port.number)) for bdf, card, port in host.functions()]
+    return out
+
+
+def passthru(host: Host) -> list[Any]:
+    """HostPciPassthruInfo of every device; the hardware label is known from 7.0.2 on."""
+    labels = release(host) >= (7, 0, 2)
+    out = [vim.host.PciPassthruInfo(id=row[0], dependentDevice=row[0], passthruEnabled=False, passthruCapable=False, passthruActive=False) for row in BOARD]
+    for bdf, _card, _port in host.functions():
+        state = host.passthru[bdf]
+        out.append(vim.host.PciPassthruInfo(id=bdf, dependentDevice=bdf, passthruEnabled=state.enabled, passthruCapable=True, passthruActive=state.active,
+                                            hardwareLabel=state.label if labels else None))
+    return out
+
+
+def release(host: Host) -> tuple[int, ...]:
+    return tuple(int(part) for part in host.version.split("."))
+
+
+def bar_gib(card: Card) -> int:
+    """Size of one function's largest BAR in GiB (PF_LOG_BAR_SIZE counts in powers of two of MiB)."""
+    log = card.config.get("PF_LOG_BAR_SIZE")
+    return (1 << log.current) >> 10 if log else 0
