@@ -9,7 +9,7 @@ from __future__ import annotations
 from ansible_collections.vhpc.rdma.plugins.module_utils.errors import RdmaError
 from ansible_collections.vhpc.rdma.plugins.module_utils.tools.text import pci_address
 from ansible_collections.vhpc.rdma.plugins.plugin_utils.vsphere import lookup, passthru, power, session, tasks, vm_devices
-from ansible_collections.vhpc.rdma.plugins.plugin_utils.vsphere.common import HOST_SPEC, POWER_SECONDS, VsphereAction, host_down
+from ansible_collections.vhpc.rdma.plugins.plugin_utils.vsphere.common import HOST_SPEC, POWER_SECONDS, VsphereAction, check_vm_host
 
 FIRST_KEY = -101  # keys of new devices: negative, and a different one for each
 
@@ -35,7 +35,7 @@ class ActionModule(VsphereAction):
             row = lookup.find_vm(link, name, vm_devices.VM_PATHS)
             vm, host = row["object"], row["runtime.host"]
             host_row = link.read(host, "name", "runtime.connectionState", "vm", *passthru.HOST_PATHS)
-            self._same_host(params, host_row, where)
+            check_vm_host(params, host_row, "change the passthrough devices", where)
             devices = passthru.devices_of(host_row)
             plain = vm_devices.vm_plain(row)
             wanted = self._wanted(params, devices, plain, where)
@@ -60,14 +60,6 @@ class ActionModule(VsphereAction):
             if changes.steps and not self.check_mode:
                 plain = self._apply(link, vm, name, where, row, plan, targets, params, dynamic)
         return changes.result(devices=self._shown(plain, devices), vm=dict(name=name, power=plain["power"], host=host_row["name"]))
-
-    def _same_host(self, params, host_row, where) -> None:
-        asked = params.get("esxi_hostname")
-        if asked and asked.lower().split(".")[0] != host_row["name"].lower().split(".")[0]:
-            raise RdmaError("change the passthrough devices", where, "the VM is on %s" % host_row["name"],
-                            "correct the VM's name or its host, or move the VM back while it is off", code="OTHER_HOST")
-        if host_row["runtime.connectionState"] != "connected":
-            raise host_down(host_row["name"], str(host_row["runtime.connectionState"]))
 
     def _wanted(self, params, devices, plain, where) -> list:
         """The devices asked for; what is to be detached may be gone from the host already."""

@@ -49,3 +49,13 @@ def host_down(name: str, state: str) -> RdmaError:
 
 def consent_missing(what: str, where: str, why: str, option: str, data: dict | None = None, code: str = "NO_CONSENT") -> RdmaError:
     return RdmaError(what, where, why, "set %s: true when that is all right" % option, code=code, data=data)
+
+
+def check_vm_host(params: dict, host_row: dict, what: str, where: str) -> None:
+    """The VM is on the host that the task names (if it names one), and that host answers. host_row: name, runtime.connectionState."""
+    asked = params.get("esxi_hostname")
+    if asked and asked.lower().split(".")[0] != (host_row["name"] or "").lower().split(".")[0]:
+        raise RdmaError(what, where, "the VM is on %s, not on %s" % (host_row["name"], asked),
+                        "correct the VM's name or its host, or move the VM back while it is off", code="OTHER_HOST")
+    if host_row["runtime.connectionState"] != "connected":
+        raise host_down(host_row["name"], str(host_row["runtime.connectionState"]))
