@@ -51,7 +51,7 @@ def _nv(default: int, value: int, read_only: bool = False) -> Nv:
 def connectx5(host: int, bdf: str, right: bool, followed: bool) -> Card:
     """ConnectX-5 VPI EDR dual port, PSID MT_0000000008; as SR-IOV left it, or as the paper wants it."""
     clean = right or followed
-    node = "0c42a10300%02x%02x" % (0xD0 + host // 16, (host * 8) % 256)
+    node = "0c42a10300%02x%02x%02x" % (0xD0 + host // 16, (host * 8) // 256, (host * 8) % 256)
     mac = "0c:42:a1:%02x:%02x:" % (0xD0 + host // 16, (host * 8) // 256)
     ports = [Port(n + 1, "%016x" % (int(node, 16) + n), mac + "%02x" % ((host * 8 + n) % 256)) for n in (0, 1)]
     config = {

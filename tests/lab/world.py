@@ -492,4 +492,6 @@ FAULTS: dict[str, Callable[[World, str], None]] = {
     "tmp_full": _later,  # ESXi shell face: /tmp has no room
     "slow_host": _later,  # booting and every shell command take several times longer
     "session_expired": _later,  # vSphere face: the session is gone at the next call
+    "weak_port": _later,  # guest face, of a VM: all its perftest runs have only `factor` of the bandwidth (`fabric` ib or roce; default both)
+    "weak_link": _later,  # guest face, of a VM: so do its runs with the VM `peer` alone
 }
