@@ -240,9 +240,14 @@ class System:
             except (IOError, OSError) as err:
                 raise RdmaError("run %s" % argv[0], self.name(), err.strerror or str(err), code="PROGRAM_FAILED")
 
+    def scratch(self):
+        """An open file without a name, inside the root."""
+        folder = None if self.is_machine else next((self.path(name) for name in ("/tmp", "/var/tmp", "/") if os.access(self.path(name), os.W_OK)), None)
+        return tempfile.TemporaryFile(dir=folder)
+
     def run(self, argv, timeout=60, env=None, cwd=None):
         """Run a program to its end: (return code, stdout, stderr). Raises when it is not there or takes longer than timeout seconds."""
-        with tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as err:
+        with self.scratch() as out, self.scratch() as err:
             # Files and not pipes: a daemon that the program leaves behind must not keep us waiting for its end of a pipe.
             process = self.start(argv, out, err, env, cwd)
             try:

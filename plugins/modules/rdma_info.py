@@ -161,6 +161,11 @@ memlock:
   returned: always
   type: dict
   sample: {configured: unlimited, session: unlimited}
+kernel:
+  description: Release of the running kernel.
+  returned: success
+  type: str
+  sample: 4.18.0-147.el8.x86_64
 findings:
   description: What is wrong, each with level (error or warning), code, thing, text and hint.
   returned: always
@@ -177,7 +182,6 @@ reach:
 
 import re
 import resource
-import tempfile
 import time
 
 from ansible_collections.vhpc.rdma.plugins.module_utils import guest as wrapper
@@ -274,6 +278,11 @@ def check_port(role, wanted, ports, host):
     return out
 
 
+def kernel(system):
+    """Release of the running kernel; empty where uname is not there."""
+    return system.run(["uname", "-r"], timeout=10)[1].strip() if system.find("uname") else ""
+
+
 def session_memlock():
     """The limit of this very session in KiB, as programs started by it would have it."""
     soft = resource.getrlimit(resource.RLIMIT_MEMLOCK)[0]
@@ -291,7 +300,7 @@ def reach(guest, peers, ports):
             row["text"] = "there is no %s port with a network device" % peer["role"]
             continue
         argv = ["ping", "-M", "do", "-c", "2", "-i", "0.2", "-W", "2", "-s", str(peer["mtu"] - IP_AND_ICMP), "-I", netdev, peer["address"]]
-        stream = tempfile.TemporaryFile()
+        stream = guest.system.scratch()
         running.append((row, guest.system.start(argv, stream, stream), stream))
     deadline = time.time() + 15
     for row, process, stream in running:
@@ -332,7 +341,8 @@ def work(guest):
             findings.append(finding("error", "MTU_PATH", "%s to %s" % (row["role"], row["address"]), "packets of %d bytes do not get through: %s" % (row["mtu"], row["text"]),
                                     "set the MTU on the switch ports (9216 for 9000) and on both guests"))
     errors = [one for one in findings if one["level"] == "error"]
-    result = Changes("guest").result(ports=ports, ofed=ofed, memlock=limits, findings=findings, reach=reached)
+    result = Changes("guest").result(ports=ports, ofed=ofed, memlock=limits, findings=findings, reach=reached,
+                                     kernel=kernel(system))
     if errors and guest.params["enforce"] and not guest.check_mode:
         raise RdmaError("find the RDMA ports as they should be", guest.host, "; ".join("%s: %s" % (one["thing"], one["text"]) for one in errors),
                         "; ".join(sorted(set(one["hint"] for one in errors))), code=errors[0]["code"],

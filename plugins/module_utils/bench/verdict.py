@@ -155,7 +155,10 @@ def assess(items, hosts, rates, limits, fabrics, tests):
     items: the measurements; hosts: who took part by the schedule; rates: host -> fabric -> link rate in Gb/s.
     A pair of the schedule without a measurement fails.
     """
-    found = dict(((item["fabric"], item["test"], frozenset((item["server"], item["client"]))), item) for item in items)
+    found = {}
+    # Both ends may tell of a pair: a measurement counts more than a failure, the client's word more than the server's.
+    for item in sorted(items, key=lambda one: (one.get("error") is None, one.get("by", "client") == "client")):
+        found[item["fabric"], item["test"], frozenset((item["server"], item["client"]))] = item
     verdicts = []
     for number, server, client in schedule.pairs(hosts):
         for fabric, test in schedule.items(fabrics, tests):

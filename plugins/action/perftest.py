@@ -1,0 +1,48 @@
+# Copyright: (c) 2026, the vhpc.rdma authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""The controller's part of perftest: names, addresses and the name of the run, which all guests must know alike."""
+
+from __future__ import annotations
+
+import hashlib
+
+from ansible_collections.vhpc.rdma.plugins.module_utils.errors import RdmaError
+from ansible_collections.vhpc.rdma.plugins.plugin_utils.action import RdmaAction
+
+TESTS = ["send_bw", "send_lat", "write_bw", "write_lat", "read_bw", "read_lat"]
+
+
+class ActionModule(RdmaAction):
+    # The same as in the module, which imports what is not there on every controller (fcntl).
+    SPEC = dict(
+        phase=dict(type="str", choices=["start", "collect"], required=True), run_id=dict(type="str"), self_name=dict(type="str"),
+        peers=dict(type="list", elements="raw", default=[]), fabrics=dict(type="list", elements="str", choices=["ib", "roce"], default=["ib", "roce"]),
+        tests=dict(type="list", elements="str", choices=TESTS, default=["send_bw", "send_lat"]), iterations=dict(type="int"),
+        extra_args=dict(type="list", elements="str", default=[]), numa=dict(type="bool", default=False), port=dict(type="int", default=18515),
+        control_port=dict(type="int", default=18514), connect_timeout=dict(type="int", default=3), start_timeout=dict(type="int", default=60),
+        listen_timeout=dict(type="int", default=30), test_timeout=dict(type="int", default=120), timeout=dict(type="int", default=3600),
+        root=dict(type="str", default="/"))
+
+    def act(self, params, task_vars):
+        params = {key: value for key, value in params.items() if value is not None}
+        params.setdefault("self_name", self.host)
+        if params["phase"] == "start":
+            # The task is one object for all its hosts and another one in every run of a playbook.
+            params.setdefault("run_id", hashlib.sha256(str(self._task._uuid).encode()).hexdigest()[:12])
+            params["peers"] = [self._peer(peer, task_vars) for peer in params["peers"]]
+        result = self._execute_module(module_name="vhpc.rdma.perftest", module_args=params, task_vars=task_vars)
+        result.setdefault("run_id", params.get("run_id", ""))
+        return result
+
+    def _peer(self, peer, task_vars):
+        """A peer with the address under which the others reach it."""
+        peer = dict(peer) if isinstance(peer, dict) else {"name": str(peer)}
+        name = peer.get("name", "")
+        if not peer.get("address"):
+            hostvars = task_vars["hostvars"]
+            if name not in hostvars:
+                raise RdmaError("find the address of the peer %r" % name, self.host, "the inventory has no such host", "give name and address", code="PEERS")
+            peer["address"] = str(hostvars[name].get("ansible_host") or name)
+        return peer

@@ -1,0 +1,80 @@
+# Copyright: (c) 2026, the vhpc.rdma authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""Judges what all guests measured: read from their registered results, decided by the pure functions of bench."""
+
+from __future__ import annotations
+
+from ansible_collections.vhpc.rdma.plugins.module_utils.bench import limits, verdict
+from ansible_collections.vhpc.rdma.plugins.module_utils.changes import Changes
+from ansible_collections.vhpc.rdma.plugins.module_utils.errors import RdmaError
+from ansible_collections.vhpc.rdma.plugins.plugin_utils.action import RdmaAction
+
+LIMITS = {name: dict(type="float") for name in limits.DEFAULTS if not name.endswith("_size")}
+LIMITS.update((name, dict(type="int")) for name in limits.DEFAULTS if name.endswith("_size"))
+SHOWN = 8
+
+
+class ActionModule(RdmaAction):
+    SPEC = dict(hosts=dict(type="list", elements="str"), variable=dict(type="str", default="verify_mesh_result"), results=dict(type="list", elements="dict"),
+                limits=dict(type="dict", options=LIMITS, default={}), enforce=dict(type="bool", default=True))
+
+    def act(self, params, task_vars):
+        known = limits.resolve({name: value for name, value in params["limits"].items() if value is not None})
+        collected = self._collected(params, task_vars)
+        hosts = sorted({host for result in collected for host in result.get("hosts") or []})
+        fabrics = self._union(collected, "fabrics", ["ib", "roce"])
+        tests = self._union(collected, "tests", [])
+        rates = {result["self_name"]: {fabric: port.get("rate_gbps") for fabric, port in (result.get("ports") or {}).items()} for result in collected}
+        items = [item for result in collected for item in result.get("results") or []]
+        judged = verdict.assess(items, hosts, rates, known, fabrics, tests)
+        summary = judged["summary"]
+        silent = sorted(set(hosts) - {result["self_name"] for result in collected})
+        text = self._text(judged, hosts, silent)
+        result = Changes("verify").result(limits=known, hosts=hosts, silent=silent, text=text, **judged)
+        if not collected or not summary["judged"]:
+            result["msg"] = "Nothing to judge: %s." % ("no guest has measured" if not collected else "one guest alone has no partner")
+        elif summary["status"] == "fail" and params["enforce"] and not self.check_mode:
+            raise RdmaError("prove the fabric", why="%d of %d measurements are not as they must be. %s" % (summary["failed"], summary["judged"], " ".join(text[:SHOWN])),
+                            hint="see blame and verdicts of this result, and the report", code="VERDICT", data=result)
+        return result
+
+    def _collected(self, params, task_vars):
+        """The results of phase collect, each with the name of its guest."""
+        if params["results"] is not None:
+            return [dict(result, self_name=result.get("self_name", "")) for result in params["results"]]
+        hostvars = task_vars["hostvars"]
+        out = []
+        for host in params["hosts"] or task_vars.get("ansible_play_hosts_all") or []:
+            result = hostvars[host].get(params["variable"]) if host in hostvars else None
+            if isinstance(result, dict) and result.get("hosts"):
+                out.append(dict(result, self_name=host))
+        return out
+
+    @staticmethod
+    def _union(collected, key, order):
+        found = []
+        for result in collected:
+            found += [value for value in result.get(key) or [] if value not in found]
+        return [value for value in order if value in found] + [value for value in found if value not in order]
+
+    @staticmethod
+    def _text(judged, hosts, silent):
+        """What a person wants to read, one line each, the worst first."""
+        out = ["%s: %s." % (verdict.FABRIC_NAMES.get(entry["fabric"], entry["fabric"]), entry["text"]) for entry in judged["blame"]]
+        out += ["%s sent no result." % host for host in silent]
+        failed = [one for one in judged["verdicts"] if one["status"] == "fail"]
+        for one in failed[:SHOWN]:
+            what = one["error"]["text"] if one.get("error") else "%g %s, the limit is %s" % (one["value"], one["unit"], one["limit"])
+            out.append("%s %s %s to %s: %s." % (one["fabric"], one["test"], one["client"], one["server"], what.rstrip(".")))
+        if len(failed) > SHOWN:
+            out.append("And %d more." % (len(failed) - SHOWN))
+        for fabric, part in judged["summary"]["fabrics"].items():
+            for test, row in part["tests"].items():
+                values = row["values"]
+                if values["n"]:
+                    out.append("%s %s: %d pairs, median %.2f %s, from %.2f to %.2f; limit %s; %d passed, %d with a warning, %d failed." % (
+                        part["name"], test, row["passed"] + row["warned"] + row["failed"], values["median"], row["unit"], values["min"], values["max"], row["limit"],
+                        row["passed"], row["warned"], row["failed"]))
+        return out

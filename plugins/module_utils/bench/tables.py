@@ -1,0 +1,80 @@
+# Copyright: (c) 2026, the vhpc.rdma authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""perftest's tables as compact rows, and its failures as causes with something to try (pure)."""
+
+from ansible_collections.vhpc.rdma.plugins.module_utils.bench.verdict import kind
+from ansible_collections.vhpc.rdma.plugins.module_utils.errors import ParseError
+from ansible_collections.vhpc.rdma.plugins.module_utils.tools import perftest
+
+LATENCIES = ("t_min", "t_max", "t_typical", "t_avg", "t_stdev", "p99", "p99_9")
+# Failure kinds of the parser: (cause, what to try).
+CAUSES = {
+    "no_device": ("wrong-device", "look at the devices of the guest with rdma_info; the driver may have been restarted under the run"),
+    "port_down": ("port-down", "see rdma_info on that guest: cable, switch port, and for InfiniBand the subnet manager"),
+    "port": ("wrong-port", "look at the ports of the guest with rdma_info"),
+    "gid": ("gid", "both RoCE ports need an IPv4 address, so that both ends use a RoCE v2 GID of the same kind; set them with rdma_link"),
+    "memlock": ("memlock", "the session may not lock enough memory: set memlock to unlimited with ofed_guest and log in again"),
+    "capabilities": ("driver", "perftest and the driver belong to different releases: install perftest of the same OFED"),
+    "resolve": ("name", "give the peer's address in peers"),
+    "listen": ("port-busy", "another program, perhaps a server left behind, has the TCP port: choose another one, or end it"),
+    "connect": ("server-not-running", "check that the TCP port is open in the firewalls between the guests and that the server's guest is up"),
+    "rtr": ("path", "the two ports do not see each other: same subnet and VLAN for RoCE, same subnet manager for InfiniBand, equal MTU"),
+    "completion": ("completion", "packets got lost or the two sides had different options: check MTU end to end and PFC on the switch"),
+    "options": ("options", "this perftest does not know an option: compare its version on both guests"),
+    "peer_lost": ("peer-lost", "the other end died during the run: see its output"),
+    "device": ("device", "see dmesg on that guest for mlx5_core"),
+    "limit": ("limit", "the tool's own limit was given in extra_args"),
+}
+TEXT = 500
+
+
+def compact(parsed, test):
+    """Rows as lists in the order of verdict.COLUMNS; bandwidths in Gb/s whatever unit the table has."""
+    if kind(test) == "lat":
+        return [[row["bytes"]] + [row.get(name) for name in LATENCIES] for row in parsed["rows"]]
+    unit = parsed["unit"]
+    return [[row["bytes"], perftest.gbits(row.get("bw_peak"), unit), perftest.gbits(row.get("bw_average"), unit), row.get("msg_rate")] for row in parsed["rows"]]
+
+
+def tail(text):
+    text = text.strip()
+    return text if len(text) <= TEXT else "..." + text[-TEXT:]
+
+
+def failure(text, code=None, timed_out=None):
+    """dict(cause, text, hint) from what a side said; None when it says nothing of a failure.
+
+    code: its return code, None while unknown; timed_out: after how many seconds it was stopped.
+    """
+    try:
+        error = perftest.parse(text).get("error")
+    except ParseError:
+        error = dict(kind="other", text=tail(text)) if code else None
+    if error:
+        cause, hint = CAUSES.get(error["kind"], ("other", "see the output of both ends"))
+        return dict(cause=cause, text=tail(error["text"]), hint=hint)
+    if timed_out is not None:
+        return dict(cause="timeout", text="it did not end within %g seconds" % timed_out,
+                    hint="a path that loses packets hangs like this: check link, MTU and PFC; or raise test_timeout for a slow system")
+    if code:
+        return dict(cause="other", text="return code %s%s" % (code, ": " + tail(text) if text.strip() else ""), hint="see the output of both ends")
+    return None
+
+
+def could_not_connect(text):
+    """Whether a client only came too early: its server does not listen yet."""
+    try:
+        error = perftest.parse(text).get("error") or {}
+    except ParseError:
+        return False
+    return error.get("kind") == "connect"
+
+
+def worse(client, server):
+    """Which of two failures tells more: a side that could not connect or ran out of time knows least."""
+    vague = ("server-not-running", "timeout", "other", "peer-lost", "peer-dead")
+    if client is None or server is None:
+        return client or server
+    return server if client["cause"] in vague and server["cause"] not in ("timeout", "peer-lost") else client
