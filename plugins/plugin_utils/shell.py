@@ -26,7 +26,7 @@ from ansible_collections.vhpc.rdma.plugins.module_utils.errors import RdmaError
 # Full paths: the PATH of a non-interactive ESXi shell is short, and /opt/mellanox/bin is never on it.
 MFT = "/opt/mellanox/bin/"
 PROGRAMS = {
-    "esxcli": "/bin/esxcli", "esxcfg-module": "/sbin/esxcfg-module", "sha256sum": "/bin/sha256sum", "ls": "/bin/ls",
+    "esxcli": "/bin/esxcli", "esxcfg-module": "/bin/esxcfg-module", "sha256sum": "/bin/sha256sum", "ls": "/bin/ls",
     "mst": MFT + "mst", "mlxconfig": MFT + "mlxconfig", "mlxfwmanager": MFT + "mlxfwmanager", "flint": MFT + "flint", "mlxvpd": MFT + "mlxvpd",
     "secureBoot.py": "/usr/lib/vmware/secureboot/bin/secureBoot.py",
 }
