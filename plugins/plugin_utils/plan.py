@@ -16,7 +16,7 @@ RESULTS = (
     ("esxi_software_result", "esxi"), ("esxi_driver_result", "esxi"), ("esxi_reboot_first_result", "reboot"), ("esxi_firmware_result", "esxi"),
     ("vsphere_policy_result", "vsphere"), ("vsphere_passthru_result", "vsphere"), ("vsphere_reboot_result", "reboot"), ("esxi_proof_result", "esxi"),
     ("vsphere_tuning_result", "vsphere"), ("vsphere_vm_passthru_result", "vsphere"), ("vsphere_power_result", "vsphere"),
-    ("esxi_restore_result", "esxi"),
+    ("esxi_reboot_result", "reboot"), ("esxi_restore_result", "esxi"),
     ("guest_wait_result", "guest"), ("guest_ofed_result", "guest"), ("guest_reboot_result", "guest"), ("guest_link_result", "guest"),
     ("guest_info_result", "guest"), ("fabric_mtu_result", "fabric"), ("verify_start_result", "verify"), ("verify_mesh_result", "verify"),
 )
@@ -50,7 +50,9 @@ def build(results: dict) -> dict:
                 errors.append({"stage": stage, "msg": result.get("msg", "failed"), "error": result.get("error", {})})
             warnings += [{"stage": stage, "msg": text} for text in result.get("warnings") or []]
             if stage == "reboot":
-                if result.get("changed"):
+                done = [s for s in result.get("changes") or [] if s["name"] == "reboot" and s["certainty"] == "sure"]
+                steps += [dict(s, before_reboot=0) for s in result.get("changes") or [] if s not in done]
+                if done:
                     reboots.append({"number": len(reboots) + 1, "reasons": list(result.get("reasons") or result.get("reboot_reasons") or [])})
                     for step in waiting:
                         step["before_reboot"] = len(reboots)

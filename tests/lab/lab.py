@@ -159,7 +159,7 @@ class Lab:
         store = "/vmfs/volumes/%s/" % site.DATASTORE
         mft, nmst, driver = (store + path for path in site.FILES)
         return {"all": {
-            "vars": {"vhpc_vcenter": vcenter, "vhpc_source": "simulated", "vhpc_reboot_ok": True, "vhpc_bios_set_ok": True,
+            "vars": {"vhpc_vcenter": vcenter, "vhpc_source": "simulated", "vhpc_reboot_ok": True, "vhpc_bios_set_ok": True, "vhpc_dvs_ok": True,
                      "esxi_mft_source": mft, "esxi_nmst_source": nmst, "esxi_driver_source": driver},
             "children": {"esxi": {"hosts": esxi, "vars": dict(ssh, ansible_python_interpreter="none")},
                          "guests": {"hosts": guests, "vars": dict(ssh, ansible_python_interpreter="/usr/bin/python3")}}}}

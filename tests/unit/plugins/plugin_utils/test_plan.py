@@ -17,12 +17,19 @@ def stage(name, *steps, pending=(), **more):
     return changes.result(**more)
 
 
+def reboot(*reasons, certainty="sure"):
+    changes = Changes("esxi")
+    if reasons:
+        changes.add("host esxi01", "reboot", "", "rebooted", certainty=certainty, reason="; ".join(reasons))
+    return changes.result(reasons=list(reasons))
+
+
 def site(firmware="conditional"):
     software = stage("esxi", ("vib mft", "version", None, "4.18.1.14", {"reboot": "host"}))
-    first = dict(changed=True, reasons=["vib mft: version"])
+    first = reboot("vib mft: version")
     card = stage("esxi", ("card 0000:3b:00.0", "LINK_TYPE_P1", "ETH(2)", "IB(1)", {"reboot": "host", "certainty": firmware, "reason": "MFT is not installed yet"}))
     passthru = stage("vsphere", ("0000:3b:00.0", "passthrough", "disabled", "enabled", {"reboot": "host"}))
-    second = dict(changed=True, reasons=["0000:3b:00.0: passthrough"])
+    second = reboot("0000:3b:00.0: passthrough")
     return {"esxi_software_result": software, "esxi_reboot_first_result": first, "esxi_firmware_result": card,
             "vsphere_passthru_result": passthru, "vsphere_reboot_result": second}
 
@@ -38,7 +45,7 @@ def test_a_reboot_closes_the_steps_before_it():
 
 
 def test_a_host_as_wanted_has_an_empty_plan_and_says_so():
-    made = plan.build({"esxi01": {"esxi_software_result": stage("esxi"), "esxi_reboot_first_result": dict(changed=False, reasons=[])}})
+    made = plan.build({"esxi01": {"esxi_software_result": stage("esxi"), "esxi_reboot_first_result": reboot()}})
     assert made["empty"] and made["reboots"] == {} and made["reboots_max"] == 0
     assert plan.text(made) == ["Nothing to do: every host and guest is as wanted."]
 
@@ -80,5 +87,10 @@ def test_a_step_that_was_not_planned_is_told():
 
 def test_another_number_of_reboots_is_told():
     planned, real = plan.build({"esxi01": site("sure")}), site("sure")
-    real["vsphere_reboot_result"] = dict(changed=False, reasons=[])
+    real["vsphere_reboot_result"] = reboot()
     assert "esxi01: 2 reboots planned, 1 happened" in plan.against(planned, plan.build({"esxi01": real}))
+
+
+def test_a_reboot_that_depends_on_what_cannot_be_read_yet_is_not_counted():
+    made = plan.build({"esxi01": {"esxi_reboot_first_result": reboot("MFT is not installed yet", certainty="conditional")}})
+    assert made["reboots"] == {} and made["conditional"] == 1 and not made["empty"]
