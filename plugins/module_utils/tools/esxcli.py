@@ -15,7 +15,7 @@ from ansible_collections.vhpc.rdma.plugins.module_utils.tools import text as cle
 RULE = re.compile(r"^\s*-{2,}(?:\s+-{2,})*\s*$")
 TAG = re.compile(r"^\s*\[(\w+)\]\s*$")
 ERROR = re.compile(r"^\s*(?!Failed to (?:get IB|open NETLINK|modify)|Unable to (?:find the Infiniband|query port)|Cannot get driver"
-                   r"|Error: (?:One or more|ipv|any valid))(?:Error:|Errors?\s*:|Unable to\b|Unknown (?:command|namespace|option)"
+                   r"|Error: (?:One or more|ipv|any valid)|Invalid (?:command:|benchmark name))(?:Error:|Errors?\s*:|Unable to\b|Unknown (?:command|namespace|option)"
                    r"|Connect to \S+ failed|Got no data from process|Invalid\b|Could not\b|Cannot\b"
                    r"|Can't\b|Failed to\b|No such\b|Permission denied\b|Not (?:found|allowed|permitted)\b|The (?:host|system|operation)\b.*\b(?:not"
                    r"|cannot|already)\b"

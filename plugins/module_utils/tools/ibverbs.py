@@ -20,7 +20,7 @@ CODE_SUFFIX = re.compile(r"^(.*?)\s*\((\d+)\)$")
 STATUS_ERROR = re.compile(r"^\s*(?:Fatal error:|ibstatus: |.*sys files not found)", re.I)
 STAT_ERROR = re.compile(r"^\s*(?:ibpanic:|iberror:|ibwarn:|ibstat: |.*IB device can't be found|.*stat of IB device|Usage: ibstat)", re.I)
 LINK = re.compile(r"^\s*(?:link\s+|(\d+)/(\d+):\s*)([\w.-]+)/(\d+|-):?(?:\s+(.*))?$")
-LINK_ERROR = re.compile(r"^\s*(?:Failed to open NETLINK|Wrong device|[Ee]rror: (?!Missing|Unknown|One or more|ipv|any valid)|RTNETLINK|Object \""
+LINK_ERROR = re.compile(r"^\s*(?:Failed to open NETLINK|Wrong device|[Ee]rror: (?!Missing|Unknown|One or more|ipv|any valid|BW result)|RTNETLINK|Object \""
                         r"|Unknown parameter '|Usage: rdma|Command \"\S+\" is unknown"
                         r"|Device \S+ (?:not|does)|No device name|Link \S+ (?:not|does))")
 
@@ -33,7 +33,8 @@ def parse_ibstatus(text):
         head, field = STATUS_HEAD.match(line), FIELD.match(line)
         if head:
             ports.append({"device": head.group(1), "port": int(head.group(2)), "default_gid": "", "base_lid": None, "sm_lid": None, "state": "",
-                          "state_code": None, "phys_state": "", "phys_state_code": None, "rate": "", "rate_gbits": None, "width": "", "speed": "", "link_layer": ""})
+                          "state_code": None, "phys_state": "", "phys_state_code": None, "rate": "", "rate_gbits": None, "width": "", "speed": "",
+                          "link_layer": ""})
         elif field and ports:
             _status_field(ports[-1], clean.snake(field.group(1)), field.group(2).strip())
     if ports:
@@ -126,7 +127,7 @@ def parse_ibv_devinfo(text):
     if listed is not None:
         return {"devices": listed}
     message = "; ".join(line.strip() for line in found if line.strip())
-    if not re.search(r"^\s*(?:No IB devices found|Failed to (?:get (?:IB devices list|page size)|open device|query (?:device|port|gid|pkey|sys))"
+    if not re.search(r"^\s*(?:No IB devices found|Failed to (?:get (?:IB devices list|page size)|open device|query (?:device props|port \d+ props|gid |pkey|sys))"
                      r"|IB device '\S+' (?:wasn't|was not) found|Invalid port requested|libibverbs: Warning|Usage: ibv_)", "\n".join(found), re.M | re.I):
         raise ParseError("ibv_devinfo", "no hca_id in it", "\n".join(found))
     return {"devices": [], "error": message}
@@ -187,7 +188,7 @@ def parse_rdma_link(text):
         elif re.match(r"^\s+(?:caps|dev_caps)\s*:", line) and out["links"]:
             out["links"][-1]["caps"] = re.findall(r"\w+", line.split(":", 1)[1])
     if not known:
-        if not any(LINK_ERROR.match(line) for line in found):
+        if not LINK_ERROR.match(next(line for line in found if line.strip())):
             raise ParseError("rdma_link", "no link in it", whole)
         out["error"] = "; ".join(line.strip() for line in found if line.strip())
     return out

@@ -17,7 +17,7 @@ MODE = re.compile(r"^\s*#\s*MODE:\s*(\S+)")
 HEADER = re.compile(r"^\s*(#(?:bytes|repetitions)\b.*)$")
 INFO = re.compile(r"^\s*#\s*(Date|Machine|System|Release|Version|MPI Version|MPI Thread Environment|MPI_Datatype|MPI_Datatype for reductions|MPI_Op"
                   r"|Minimum message length in bytes|Maximum message length in bytes)\s*:\s*(.*)$")
-CALL = re.compile(r"^\s*#\s+((?:\S*/)?IMB-\S+.*)$")
+CALL = re.compile(r"^\s*#\s+(\S*\bIMB-\w+.*)$")
 ROW = re.compile(r"^\s*\d+(?:\s+-?\d+(?:\.\d+)?(?:e[+-]?\d+)?)+\s*$", re.I)
 SKIPPED = re.compile(r"^\s*(?:(\d+)\s+)?.*\b(out-of-mem|int-overflow|exceeds)\b", re.I)
 ERROR = re.compile(r"^\s*(?:#?\s*ERROR\b.*|.*Invalid benchmark name.*|.*\bInvalid (?:argument|option|value)\b.*|.*unrecognized (?:option"

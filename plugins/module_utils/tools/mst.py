@@ -74,9 +74,9 @@ def parse(text):
         known = True
     if not known:
         raise ParseError("mst", "no device list, no module state and no start message in it", "\n".join(found))
-    started = [line for line in out["messages"] if re.match(r"^Module mst|^Starting MST|^Loading MST", line, re.I)]
-    if started:
-        out["loaded"] = "error" not in out and not re.search(r"unloaded|is not loaded", started[-1], re.I)
+    acted = [line for line in out["messages"] if re.match(r"^Module mst|^Starting MST|^Loading MST|^Stopping MST", line, re.I)]
+    if acted:
+        out["loaded"] = "error" not in out and not re.search(r"unloaded|is not loaded|^Stopping", acted[-1], re.I)
     return out
 
 

@@ -104,7 +104,7 @@ def parse(text):
             out["test"], titled, known = re.sub(r"\s+", " ", title.group(1)), True, True
         elif row and (out["columns"] or known):
             out["rows"].append(_row(row, out["columns"], out))
-        elif version and len([other for other in found if other.strip()]) <= 2:
+        elif version and len([other for other in found if other.strip()]) == 1:
             out["version"], known = version.group(1), True
         elif pair and not NOT_HEADER.match(line) and not out["columns"] and (titled or pair.group(1) in HEADER_KEYS):
             _header(out["header"], line, pair)
@@ -185,11 +185,9 @@ def _address(text):
 
 def _header(header, line, pair):
     key, value, second, second_value = pair.groups()
+    header[key.strip()] = value if second else line.split(":", 1)[1].strip()
     if second:
         header[second.strip()] = second_value.strip()
-    else:
-        value = line.split(":", 1)[1].strip()
-    header[key.strip()] = value
 
 
 def _kind(out):

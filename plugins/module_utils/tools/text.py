@@ -10,6 +10,7 @@ from ansible_collections.vhpc.rdma.plugins.module_utils.errors import ParseError
 
 ANSI = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")
 ODD_BLANKS = re.compile("[\u00a0\u2000-\u200a\u202f\u3000]")
+LONG_BLANK = re.compile(r"[ \t]{400,}")
 NOTHING = re.compile("[\u200b\u200c\u200d\ufeff]")
 PCI = re.compile(r"^(?:([0-9a-f]{4,8}):)?([0-9a-f]{2}):([0-9a-f]{2})[.:]([0-7])$", re.I)
 PCI_DECIMAL = re.compile(r"^(\d{5}):(\d{3}):(\d{2})\.(\d{1,3})$")
@@ -35,7 +36,7 @@ def lines(tool, text):
         text = text.decode("utf-8", "replace")
     if not isinstance(text, str):
         raise ParseError(tool, "text was expected, not %s" % type(text).__name__)
-    text = NOTHING.sub("", ODD_BLANKS.sub(" ", ANSI.sub("", text)))
+    text = LONG_BLANK.sub(" " * 400, NOTHING.sub("", ODD_BLANKS.sub(" ", ANSI.sub("", text))))
     return [backspaced(line).rstrip() for line in re.split(r"\r\n|\n|\r", text)]
 
 
