@@ -126,9 +126,9 @@ class PropertyCollector(Managed):
                 paths = (paths or []) + (managed.names() if everything else names)
         if paths is None:
             return
-        content = Q.ObjectContent(obj=managed.ref)
+        content, read = Q.ObjectContent(obj=managed.ref), {}
         for path in dict.fromkeys(paths):
-            value = managed.value(path)
+            value = managed.value(path, read)
             if value is not None:
                 content.propSet.append(vmodl.DynamicProperty(name=path, val=value))
         yield content

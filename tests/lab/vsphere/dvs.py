@@ -119,7 +119,7 @@ class DistributedSwitch(Entity):
         carried = [vmk for vmk, functions in host.vmk_uplinks.items() if joined and set(functions) & set(host.dvs[self._name])]
         if member.operation == "remove":
             if carried:
-                raise vim.fault.ResourceInUse(type="VirtualNic", name=carried[0], msg="The resource '%s' is in use." % carried[0])
+                raise vim.fault.ResourceInUse(type=vim.host.VirtualNic, name=carried[0], msg="The resource '%s' is in use." % carried[0])
             return host.name, None
         if member.backing is None:
             return host.name, host.dvs.get(self._name, [])
@@ -130,11 +130,11 @@ class DistributedSwitch(Entity):
                 raise vim.fault.NotFound(msg="Host %s has no physical adapter %s." % (host.name, pnic.pnicDevice))
             user = host.used_by(bdf)
             if user and bdf not in host.dvs.get(self._name, []):
-                raise vim.fault.ResourceInUse(type="PhysicalNic", name=pnic.pnicDevice, msg="%s of host %s is in use by %s (%s)." % (pnic.pnicDevice, host.name, user, uuid))
+                raise vim.fault.ResourceInUse(type=vim.host.PhysicalNic, name=pnic.pnicDevice, msg="%s of host %s is in use by %s (%s)." % (pnic.pnicDevice, host.name, user, uuid))
             functions.append(bdf)
         lost = [vmk for vmk in carried if not set(host.vmk_uplinks[vmk]) & set(functions)]
         if lost:
-            raise vim.fault.ResourceInUse(type="VirtualNic", name=lost[0], msg="%s of host %s would lose its last uplink." % (lost[0], host.name))
+            raise vim.fault.ResourceInUse(type=vim.host.VirtualNic, name=lost[0], msg="%s of host %s would lose its last uplink." % (lost[0], host.name))
         return host.name, functions
 
 

@@ -10,7 +10,7 @@ from typing import Any, Callable, TYPE_CHECKING
 
 from pyVmomi import VmomiSupport, vim, vmodl
 
-from .model import Entity, Managed, fill
+from .model import Entity, Managed
 
 if TYPE_CHECKING:
     from .server import Call, VsphereFace
@@ -351,6 +351,3 @@ class SearchIndex(Managed):
             if part and found is not None:
                 found = next((child for child in found.children() if child.name == part), None)
         return found.ref if found is not None else None
-
-
-__all__ = ["Cluster", "Datacenter", "Datastore", "Folder", "Network", "ResourcePool", "SearchIndex", "View", "ViewManager", "fill"]

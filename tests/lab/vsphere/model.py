@@ -9,7 +9,7 @@ from __future__ import annotations
 import datetime
 from typing import Any, TYPE_CHECKING
 
-from pyVmomi import VmomiSupport, vim, vmodl
+from pyVmomi import VmomiSupport, vmodl
 
 from .wire import OPTIONAL, coerce
 
@@ -54,6 +54,14 @@ def fill(value: Any) -> Any:
     return value
 
 
+def filled(value: Any) -> Any:
+    """The answer with every object in it complete."""
+    for item in value if isinstance(value, list) else [value]:
+        if isinstance(item, DataObject):
+            fill(item)
+    return value
+
+
 class Managed:
     """A managed object. Properties are methods `get_NAME`; methods of the API carry their WSDL name and take a Call first.
 
@@ -89,13 +97,7 @@ class Managed:
             value = info.type() if issubclass(info.type, list) else None
         else:
             value = self._unmodelled(name, info)
-        if isinstance(value, DataObject):
-            fill(value)
-        elif isinstance(value, list):
-            for item in value:
-                if isinstance(item, DataObject):
-                    fill(item)
-        return value, info.type
+        return filled(value), info.type
 
     def _unmodelled(self, name: str, info: Any) -> Any:
         self.world.note("vsphere", self.about, "unmodelled property", name="%s.%s" % (self.kind.__name__, name))
@@ -105,10 +107,15 @@ class Managed:
             return info.type()
         return None if info.flags & OPTIONAL else neutral(info.type)
 
-    def value(self, path: str) -> Any:
-        """The value at a property path such as `config.hardware`."""
+    def value(self, path: str, read: dict[str, Any] | None = None) -> Any:
+        """The value at a property path such as `config.hardware`; read keeps whole properties between the paths of one answer."""
         head, *rest = path.split(".")
-        value, kind = self.prop(head)
+        if read is None or head not in read:
+            value = self.prop(head)[0]
+            if read is not None:
+                read[head] = value
+        else:
+            value = read[head]
         for name in rest:
             if value is None:
                 return None
@@ -176,6 +183,3 @@ class Entity(Managed):
 
 def message(key: str, text: str) -> Any:
     return vmodl.LocalizableMessage(key=key, message=text)
-
-
-__all__ = ["DataObject", "Entity", "Enum", "Managed", "ManagedObject", "fill", "message", "neutral", "utc", "vim"]

@@ -23,7 +23,7 @@ from .collector import PropertyCollector
 from .dvs import DistributedSwitch, Portgroup
 from .host import HostSystem
 from .inventory import Cluster, Datacenter, Datastore, Folder, Network, ResourcePool, SearchIndex, ViewManager
-from .model import Entity, Managed
+from .model import Entity, Managed, filled
 from .session import Session, service_objects
 from .tasks import Task
 from .vm import VirtualMachine
@@ -187,7 +187,10 @@ class VsphereFace:
 
     @property
     def newest(self) -> str:
-        return VmomiSupport.versionMap.get("vim25/" + self.world.vcenter["version"], wire.NEWEST)
+        """The newest API version that is offered and that pyVmomi knows."""
+        offered = _numbers(self.world.vcenter["version"])
+        known = (VmomiSupport.versionMap.get("vim25/" + one) for one in VERSIONS if _numbers(one) <= offered)
+        return next((one for one in known if one), wire.NEWEST)
 
     def versions(self) -> bytes:
         version = self.world.vcenter["version"]
@@ -240,7 +243,7 @@ class VsphereFace:
         if request.method is wire.FETCH:
             value, kind = target.prop(request.args["prop"])
         else:
-            value, kind = handler(call, **request.args), request.method.result
+            value, kind = filled(handler(call, **request.args)), request.method.result
         return wire.response(request.method, value, kind, call.version)
 
     def _session_check(self, call: Call, request: wire.Request, about: str) -> None:

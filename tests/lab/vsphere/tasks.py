@@ -7,6 +7,7 @@
 from __future__ import annotations
 
 import time
+import traceback
 from typing import Any, Callable, TYPE_CHECKING
 
 from pyVmomi import VmomiSupport, vim, vmodl
@@ -49,6 +50,10 @@ class Task(Managed):
         except vmodl.MethodFault as problem:
             problem.msg = problem.msg or type(problem).__name__
             self._end("error", error=problem)
+        except Exception as problem:  # a defect of the lab must not leave a client waiting for ever
+            self.world.note("vsphere", self.about, "task", crash=traceback.format_exc())
+            text = "A defect of the lab: %r" % problem
+            self._end("error", error=vmodl.fault.SystemError(reason=text, msg=text))
         else:
             self._end("success", result=result)
 
