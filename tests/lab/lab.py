@@ -148,9 +148,12 @@ class Lab:
         ssh = {"ansible_user": "root", "ansible_ssh_private_key_file": str(self.client_key), "ansible_ssh_pipelining": True,
                "ansible_ssh_common_args": "-o UserKnownHostsFile=%s -o GlobalKnownHostsFile=/dev/null -o StrictHostKeyChecking=yes" % self.known_hosts}
         paired = {vm.host: vm.name for vm in world.vms.values() if not vm.vcls}
-        esxi = {h.name: {"ansible_host": h.address, "ansible_port": h.ssh_port, "vhpc_vm": paired[h.name],
-                         "vhpc_bmc": {"baseuri": "%s:%d" % (h.bmc.address, h.bmc.port), "username": "root", "password": h.bmc.password, "ca_file": str(self.ca)}}
-                for h in world.hosts.values()}
+        esxi = {}
+        for h in world.hosts.values():
+            esxi[h.name] = {"ansible_host": h.address, "ansible_port": h.ssh_port, "vhpc_vm": paired[h.name]}
+            if h.bmc:
+                esxi[h.name]["vhpc_bmc"] = {"baseuri": "%s:%d" % (h.bmc.address, h.bmc.port), "username": "root", "password": h.bmc.password,
+                                            "ca_file": str(self.ca)}
         guests = {v.name: {"ansible_host": v.guest.address, "ansible_port": v.guest.port, "vhpc_host": v.host,
                            "guest_root": v.guest.root, "vhpc_roce_address": "192.168.5.%d/24" % (n + 1), "vhpc_ib_address": "192.168.4.%d/24" % (n + 1)}
                   for n, v in enumerate(v for v in world.vms.values() if not v.vcls)}
