@@ -33,14 +33,18 @@ class ActionModule(RdmaAction):
         if reading.mft != esxi.RUNNING or reading.problem:
             return self._blind(params, reading)
         with esxi.driver(shell, reading) as mst:
-            esxi.serials(shell, reading.cards)
+            if (params["card"] or {}).get("serial"):
+                esxi.serials(shell, reading.cards)
             card, sure = card_tools.choose(reading.cards, params["card"], self.host) if params["card"] else (None, True)
             cards = [card] if card else reading.cards
             asked = [one for one in cards if one["readable"] and sure]
             mst["stopped"] = reading.started
-            answers = shell.run_many([["mlxconfig"] + mlxconfig.query_args(one["mst"]) for one in asked] + ([["mst", "stop"]] if reading.started else [["true"]]))
+            commands = [["mlxconfig"] + mlxconfig.query_args(one["mst"]) for one in asked] + [esxi.vpd_command(one) for one in asked]
+            answers = shell.run_many(commands + ([["mst", "stop"]] if reading.started else [["true"]]))
             for one in cards:
                 one["parameters"] = {}
+            for one, answer in zip(asked, answers[len(asked):]):
+                esxi.take_serial(one, answer)
             for one, answer in zip(asked, answers):
                 device = esxi.device_of(answer, one, self.host)
                 one["parameters"] = device["parameters"]

@@ -143,16 +143,24 @@ def device_of(answer: Answer, card: dict[str, Any], host: str) -> dict[str, Any]
     return found["devices"][0]
 
 
+def vpd_command(card: dict[str, Any]) -> list[str]:
+    """The vital product data, where the serial number is: mlxfwmanager does not know it."""
+    return ["mlxvpd", "-d", card["mst"]]
+
+
+def take_serial(card: dict[str, Any], answer: Answer) -> None:
+    for line in lines("mlxvpd", answer.text) if answer.ok else ():
+        words = line.split()
+        if words and words[0] == "SN":
+            card["serial"] = words[-1]
+
+
 def serials(shell: Shell, cards: list[dict[str, Any]]) -> None:
-    """Fills in the serial numbers from the cards' vital product data (mlxvpd); mlxfwmanager does not know them."""
+    """Fills in the serial numbers, for a selector that needs them."""
     readable = [card for card in cards if card["readable"]]
-    if not readable:
-        return
-    for card, answer in zip(readable, shell.run_many([["mlxvpd", "-d", card["mst"]] for card in readable])):
-        for line in lines("mlxvpd", answer.text) if answer.ok else ():
-            words = line.split()
-            if words and words[0] == "SN":
-                card["serial"] = words[-1]
+    if readable:
+        for card, answer in zip(readable, shell.run_many([vpd_command(card) for card in readable])):
+            take_serial(card, answer)
 
 
 def same_card(shell: Shell, card: dict[str, Any]) -> bool:
@@ -160,4 +168,4 @@ def same_card(shell: Shell, card: dict[str, Any]) -> bool:
     answers = shell.run_many([MFT["mst"], ["mlxfwmanager"] + mlxfwmanager.query_args(card["mst"])])
     devices = mlxfwmanager.parse(answers[1].text)["devices"]
     now = mst.device_at(mst.parse(answers[0].text)["devices"], card["bdf"])
-    return now == card["mst"] and len(devices) == 1 and devices[0]["psid"] == card["psid"]
+    return now == card["mst"] and len(devices) == 1 and devices[0]["psid"] == card["psid"] and set(card_tools.macs(devices[0])) <= set(card["macs"])

@@ -112,7 +112,7 @@ def assemble(found, mst=(), firmware=()):
         card.update(
             psid=known.get("psid", ""), part_number="" if part in ("--", "N/A") else part, serial="",
             firmware=known.get("fw_running") or known.get("fw", ""), device_type=known.get("device_type", ""),
-            macs=sorted(set(_macs(known) + [_plain_mac(function["mac"]) for function in card["functions"] if function["mac"]])),
+            macs=sorted(set(macs(known) + [_plain_mac(function["mac"]) for function in card["functions"] if function["mac"]])),
             readable=bool(known and card["mst"]), why_not="" if known else (asked or {}).get("error", ""),
             carries=sorted(set(vmk for function in card["functions"] for vmk in function["vmk"])))
         card["description"] = known.get("description") or card["description"] or card["device_name"]
@@ -129,7 +129,7 @@ def _plain_mac(mac):
     return re.sub(r"[^0-9a-f]", "", (mac or "").lower())
 
 
-def _macs(device):
+def macs(device):
     return [_plain_mac(mac) for mac in device.get("macs", {}).values() if len(_plain_mac(mac)) == 12]
 
 
