@@ -195,7 +195,9 @@ def fault(problem: Any, version: str) -> bytes:
     out, message = io.StringIO(), problem.msg or type(problem).__name__
     problem.msg = message
     name = VmomiSupport.GetWsdlName(VmomiSupport.GetCompatibleType(type(problem), version)) + "Fault"
-    Writer(out, version, _names()).SerializeFaultDetail(problem, Object(name=name, type=object, version=version, flags=0))
+    info = Object(name=name, type=object, version=version, flags=0)
+    # pyVmomi takes the namespace for declared; it is not, outside a response element.
+    Writer(out, version, _names())._SerializeDataObject(problem, info, ' xmlns="%s"' % NAMESPACE, NAMESPACE)
     return envelope("<soapenv:Fault><faultcode>ServerFaultCode</faultcode><faultstring>%s</faultstring><detail>%s</detail></soapenv:Fault>"
                     % (SoapAdapter.XmlEscape(message), out.getvalue()))
 
