@@ -127,11 +127,10 @@ def _hidden(name, value, parameters, want, classes):
         row = parameters.get("LINK_TYPE_P%d" % port)
         if row is None:
             continue
-        stays = want.get("LINK_TYPE_P%d" % port, number(row["next"])) == 1
-        is_ib = number(row["current"]) == 1
-        if is_ib and kind == CLASS_ETHERNET:
+        if number(row["current"]) == 1 and kind == CLASS_ETHERNET:
             return "in force"
-        if stays and not is_ib:
+        # Once the link type is set, the next boot tells: looking again in every run until then would write in every run.
+        if want.get("LINK_TYPE_P%d" % port) == 1 and number(row["next"]) != 1:
             return "unknown"
     return ""
 

@@ -47,7 +47,8 @@ class ServiceInstance(Managed):
     def about_info(self) -> Any:
         version = self.world.vcenter["version"]
         short = ".".join(version.split(".")[:3])
-        return vim.AboutInfo(name="VMware vCenter Server", fullName="VMware vCenter Server %s build-%s" % (short, BUILD.get(version, "1")), vendor="VMware, Inc.",
+        return vim.AboutInfo(name="VMware vCenter Server", fullName="VMware vCenter Server %s build-%s" % (short, BUILD.get(version, "1")),
+                             vendor="VMware, Inc.",
                              version=short, build=BUILD.get(version, "1"), localeVersion="INTL", localeBuild="000", osType="linux-x64", productLineId="vpx",
                              apiType="VirtualCenter", apiVersion=version, instanceUuid="b6f5e8a0-52c1-4f0e-9a3c-0d4a4c3e7a11",
                              licenseProductName="VMware VirtualCenter Server", licenseProductVersion=short.split(".", maxsplit=1)[0] + ".0")
@@ -117,7 +118,7 @@ class OptionManager(Managed):
     def table(self) -> dict[str, Any]:
         if not self._host:
             return self.face.settings
-        settings = self.world.hosts[self._host].settings
+        settings = self.world.hosts[self._host].settings.setdefault("options", {})  # beside what the shell keeps there
         for name, value in HOST_OPTIONS.items():
             settings.setdefault(name, value)
         return settings
@@ -158,7 +159,8 @@ class LicenseManager(Managed):
     unset = ("source", "diagnostics", "featureInfo", "licensedEdition", "sourceAvailable", "evaluation")
 
     def get_licenses(self) -> list[Any]:
-        return [vim.LicenseManager.LicenseInfo(licenseKey="00000-00000-00000-00000-00000", editionKey="eval", name="Product Evaluation", total=0, used=0, costUnit="")]
+        return [vim.LicenseManager.LicenseInfo(licenseKey="00000-00000-00000-00000-00000", editionKey="eval", name="Product Evaluation", total=0, used=0,
+                                               costUnit="")]
 
     def get_evaluation(self) -> Any:
         return vim.LicenseManager.EvaluationInfo()
