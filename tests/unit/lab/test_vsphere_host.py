@@ -185,7 +185,7 @@ def test_advanced_options(site):
     assert options.QueryOptions("UserVars.SuppressShellWarning")[0].value == 0
     assert len(options.QueryOptions("VMkernel.")) == 2
     options.UpdateOptions([vim.option.OptionValue(key="UserVars.SuppressShellWarning", value=1)])
-    assert site.world.hosts["esxi01"].settings["UserVars.SuppressShellWarning"] == 1
+    assert site.world.hosts["esxi01"].settings["options"]["UserVars.SuppressShellWarning"] == 1
     for key, value, fault in (("UserVars.Nothing", 1, vim.fault.InvalidName), ("UserVars.SuppressShellWarning", "one", vmodl.fault.InvalidArgument)):
         with pytest.raises(fault):
             options.UpdateOptions([vim.option.OptionValue(key=key, value=value)])
