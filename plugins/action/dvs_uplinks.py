@@ -9,26 +9,29 @@ from __future__ import annotations
 import random
 import time
 
+from ansible_collections.vhpc.rdma.plugins.module_utils.changes import Changes
 from ansible_collections.vhpc.rdma.plugins.module_utils.errors import RdmaError
-from ansible_collections.vhpc.rdma.plugins.plugin_utils.vsphere import dvs, passthru, session, tasks
+from ansible_collections.vhpc.rdma.plugins.plugin_utils.vsphere import dvs, lookup, passthru, session, tasks
 from ansible_collections.vhpc.rdma.plugins.plugin_utils.vsphere.common import HOST_SPEC, VsphereAction, consent_missing
 
 
 class ActionModule(VsphereAction):
     SPEC = dict(
         HOST_SPEC,
-        devices=dict(type="list", elements="dict", required=True, options=passthru.SELECTOR_SPEC),
+        devices=dict(type="list", elements="raw", required=True, options=passthru.SELECTOR_SPEC),
         state=dict(type="str", default="absent", choices=["absent"]),
         consent=dict(type="bool", default=False),
         task_timeout=dict(type="int", default=180),
     )
 
     def act(self, params: dict, task_vars: dict) -> dict:
+        if not params["devices"]:
+            return Changes("esxi").result(removed=[], switches=[])
         with self.connect(params) as link:
             row = self.host_row(link, params, passthru.HOST_PATHS)
             host = row["object"]
             devices = passthru.devices_of(row)
-            chosen = [device for device, dummy in passthru.select(devices, params["devices"], self.host)]
+            chosen = [device for device, dummy in passthru.select(devices, passthru.selectors_of(params["devices"], self.host), self.host)]
             switches = dvs.uplinks(devices, chosen)
             managers = self._switches(link, row["config.network"], switches)
             changes, refused = dvs.plan(switches, params["consent"], self.check_mode)
@@ -53,13 +56,18 @@ class ActionModule(VsphereAction):
 
     def _switches(self, link, network, switches) -> dict:
         """Switch name -> its object; their port groups are added to `switches`."""
-        managers = {}
+        if not switches:
+            return {}
+        if link.is_host:
+            raise RdmaError("take uplinks out of the distributed switch", self.host, "this is a login straight to the host",
+                            "log in to the vCenter that owns the switch", code="NO_VCENTER")
+        managers, known = {}, lookup.switches(link)
         for switch in switches:
             uuid = next(one.dvsUuid for one in network.proxySwitch if one.dvsName == switch["switch"])
-            manager = link.content.dvSwitchManager.QueryDvsByUuid(uuid)
+            manager = known.get(uuid)
             if manager is None:
-                raise RdmaError("find the distributed switch %s" % switch["switch"], self.host, "this user does not see it", "give the user Read-only on it",
-                                code="NO_PERMISSION")
+                raise RdmaError("find the distributed switch %s" % switch["switch"], self.host, "the user %s does not see it" % link.params["username"],
+                                "give the user Read-only on it", code="NO_PERMISSION")
             managers[switch["switch"]] = manager
             groups = link.read_many(link.read(manager, "portgroup")["portgroup"] or [], ["name", "config.uplink"])
             switch["portgroups"] = sorted(group["name"] for group in groups if not group["config.uplink"])

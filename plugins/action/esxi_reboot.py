@@ -128,7 +128,8 @@ class ActionModule(VsphereAction):
         try:
             task = host.RebootHost_Task(force)
         except vim.fault.InvalidState as err:
-            raise RdmaError("reboot the host", self.host, session.fault_text(err), "put it into maintenance mode (maintenance: true)", code="InvalidState") from err
+            raise RdmaError("reboot the host", self.host, session.fault_text(err), "put it into maintenance mode (maintenance: true)",
+                            code="InvalidState") from err
         seen_down, booted, state, now, interval = False, False, "connected", None, 0.5
         while True:
             elapsed = time.monotonic() - started

@@ -47,7 +47,8 @@ class ActionModule(VsphereAction):
                 self._vm_is_on(params)
             if time.monotonic() >= deadline:
                 raise RdmaError("reach the guest", "%s%s" % (self.host, " (VM %s)" % params["name"] if params["name"] else ""),
-                                "after %d s: %s" % (elapsed, why), "see the VM's console: has it booted, has it its address, does sshd run?", code="GUEST_TIMEOUT")
+                                "after %d s: %s" % (elapsed, why), "see the VM's console: has it booted, has it its address, does sshd run?",
+                                code="GUEST_TIMEOUT")
             if time.monotonic() - said >= SAY_EVERY:
                 said = time.monotonic()
                 display.display("%s: no answer for %d s (%s)" % (self.host, elapsed, why))

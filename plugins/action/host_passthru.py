@@ -17,7 +17,7 @@ REBIND_SECONDS = 20
 class ActionModule(VsphereAction):
     SPEC = dict(
         HOST_SPEC,
-        devices=dict(type="list", elements="dict", required=True, options=dict(passthru.SELECTOR_SPEC, label=dict(type="str"))),
+        devices=dict(type="list", elements="raw", required=True, options=dict(passthru.SELECTOR_SPEC, label=dict(type="str"))),
         state=dict(type="str", default="enabled", choices=["enabled", "disabled"]),
         apply_now=dict(type="bool"),
         released=dict(type="list", elements="str", default=[]),
@@ -30,7 +30,7 @@ class ActionModule(VsphereAction):
             host = row["object"]
             rebind = bool(row["capability"] and row["capability"].deviceRebindWithoutRebootSupported)
             devices = passthru.devices_of(row)
-            chosen = passthru.select(devices, params["devices"], self.host)
+            chosen = passthru.select(devices, passthru.selectors_of(params["devices"], self.host, ("label",)), self.host)
             self._labels(link, row, chosen)
             released = {passthru.pci_address(bdf) for bdf in params["released"]}
             changes, configs, refused = passthru.plan(chosen, wanted, rebind, params["apply_now"], released, self.check_mode)

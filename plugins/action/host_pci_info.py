@@ -12,7 +12,7 @@ from ansible_collections.vhpc.rdma.plugins.plugin_utils.vsphere.common import HO
 
 
 class ActionModule(VsphereAction):
-    SPEC = dict(HOST_SPEC, devices=dict(type="list", elements="dict", options=passthru.SELECTOR_SPEC))
+    SPEC = dict(HOST_SPEC, devices=dict(type="list", elements="raw", options=passthru.SELECTOR_SPEC))
 
     def act(self, params: dict, task_vars: dict) -> dict:
         with self.connect(params) as link:
@@ -20,5 +20,5 @@ class ActionModule(VsphereAction):
             devices = passthru.devices_of(row)
             rebind = bool(row["capability"] and row["capability"].deviceRebindWithoutRebootSupported)
         if params["devices"]:
-            devices = [device for device, dummy in passthru.select(devices, params["devices"], self.host)]
+            devices = [device for device, dummy in passthru.select(devices, passthru.selectors_of(params["devices"], self.host), self.host)]
         return Changes("vsphere").result(devices=[passthru.shown(device) for device in devices], rebind_without_reboot=rebind)

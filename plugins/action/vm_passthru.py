@@ -18,7 +18,7 @@ class ActionModule(VsphereAction):
     SPEC = dict(
         HOST_SPEC,
         name=dict(type="str", required=True),
-        devices=dict(type="list", elements="dict", required=True, options=dict(passthru.SELECTOR_SPEC, label=dict(type="str"))),
+        devices=dict(type="list", elements="raw", required=True, options=dict(passthru.SELECTOR_SPEC, label=dict(type="str"))),
         state=dict(type="str", default="present", choices=["present", "absent", "exact"]),
         mode=dict(type="str", default="static", choices=["static", "dynamic"]),
         reserve_memory=dict(type="bool", default=True),
@@ -63,7 +63,7 @@ class ActionModule(VsphereAction):
 
     def _wanted(self, params, devices, plain, where) -> list:
         """The devices asked for; what is to be detached may be gone from the host already."""
-        selectors = params["devices"]
+        selectors = passthru.selectors_of(params["devices"], where, ("label",))
         if params["state"] != "absent":
             return [device for device, dummy in passthru.select(devices, selectors, where, extra=("label",))] if selectors else []
         if not selectors:

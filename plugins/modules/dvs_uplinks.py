@@ -18,9 +18,11 @@ extends_documentation_fragment:
   - vhpc.rdma.vcenter.host
 options:
   devices:
-    description: The functions. Each entry has exactly one of C(pci), C(card), C(id), C(name) and C(query).
+    description:
+      - The functions. Each entry has exactly one of C(pci), C(card), C(id), C(name) and C(query),
+        or is plain text (an address, or vendor and device id).
     type: list
-    elements: dict
+    elements: raw
     required: true
     suboptions:
       pci:
@@ -54,7 +56,7 @@ options:
 seealso:
   - module: vhpc.rdma.host_passthru
 author:
-  - the vhpc.rdma authors
+  - vhpc.rdma authors (@vhpc-rdma)
 """
 
 EXAMPLES = r"""

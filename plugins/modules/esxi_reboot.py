@@ -66,7 +66,7 @@ options:
 seealso:
   - module: vhpc.rdma.host_passthru
 author:
-  - the vhpc.rdma authors
+  - vhpc.rdma authors (@vhpc-rdma)
 """
 
 EXAMPLES = r"""

@@ -38,7 +38,7 @@ options:
 seealso:
   - module: vhpc.rdma.esxi_reboot
 author:
-  - the vhpc.rdma authors
+  - vhpc.rdma authors (@vhpc-rdma)
 """
 
 EXAMPLES = r"""

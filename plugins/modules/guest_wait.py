@@ -26,7 +26,7 @@ options:
 seealso:
   - module: vhpc.rdma.vm_power
 author:
-  - the vhpc.rdma authors
+  - vhpc.rdma authors (@vhpc-rdma)
 """
 
 EXAMPLES = r"""

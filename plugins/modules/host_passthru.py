@@ -18,9 +18,11 @@ extends_documentation_fragment:
   - vhpc.rdma.vcenter.host
 options:
   devices:
-    description: The devices. Each entry has exactly one of C(pci), C(card), C(id), C(name) and C(query).
+    description:
+      - The devices. Each entry has exactly one of C(pci), C(card), C(id), C(name) and C(query),
+        or is plain text (an address, or vendor and device id).
     type: list
-    elements: dict
+    elements: raw
     required: true
     suboptions:
       pci:
@@ -65,7 +67,7 @@ seealso:
   - module: vhpc.rdma.esxi_reboot
   - module: vhpc.rdma.dvs_uplinks
 author:
-  - the vhpc.rdma authors
+  - vhpc.rdma authors (@vhpc-rdma)
 """
 
 EXAMPLES = r"""

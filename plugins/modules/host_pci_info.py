@@ -16,9 +16,9 @@ extends_documentation_fragment:
   - vhpc.rdma.vcenter.host
 options:
   devices:
-    description: Only these devices; without it, all. Each entry has exactly one of the keys.
+    description: Only these devices; without it, all. Each entry has exactly one of the keys, or is plain text (an address, or vendor and device id).
     type: list
-    elements: dict
+    elements: raw
     suboptions:
       pci:
         description: Address of one function, in any case and with or without the domain (V(0000:3b:00.0), V(3B:00.0)).
@@ -38,7 +38,7 @@ options:
 seealso:
   - module: vhpc.rdma.host_passthru
 author:
-  - the vhpc.rdma authors
+  - vhpc.rdma authors (@vhpc-rdma)
 """
 
 EXAMPLES = r"""

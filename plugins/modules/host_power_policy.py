@@ -25,7 +25,7 @@ options:
 seealso:
   - module: vhpc.rdma.bios_settings
 author:
-  - the vhpc.rdma authors
+  - vhpc.rdma authors (@vhpc-rdma)
 """
 
 EXAMPLES = r"""

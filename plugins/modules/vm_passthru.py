@@ -24,10 +24,11 @@ options:
     required: true
   devices:
     description:
-      - The devices of the VM's host. Each entry has exactly one of C(pci), C(card), C(id), C(name), C(query) and C(label).
+      - The devices of the VM's host. Each entry has exactly one of C(pci), C(card), C(id), C(name), C(query) and C(label),
+        or is plain text (an address, or vendor and device id).
       - The guest sees them in PCI order.
     type: list
-    elements: dict
+    elements: raw
     required: true
     suboptions:
       pci:
@@ -92,7 +93,7 @@ seealso:
   - module: vhpc.rdma.host_passthru
   - module: vhpc.rdma.vm_tuning
 author:
-  - the vhpc.rdma authors
+  - vhpc.rdma authors (@vhpc-rdma)
 """
 
 EXAMPLES = r"""

@@ -42,7 +42,7 @@ attributes:
 seealso:
   - module: vhpc.rdma.guest_wait
 author:
-  - the vhpc.rdma authors
+  - vhpc.rdma authors (@vhpc-rdma)
 """
 
 EXAMPLES = r"""

@@ -64,7 +64,7 @@ options:
 seealso:
   - module: vhpc.rdma.vm_passthru
 author:
-  - the vhpc.rdma authors
+  - vhpc.rdma authors (@vhpc-rdma)
 """
 
 EXAMPLES = r"""

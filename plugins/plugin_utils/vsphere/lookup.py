@@ -66,3 +66,10 @@ def vms_of(session: t.Any, host: t.Any) -> list[dict]:
     """name and power state of every VM on the host but the cluster services' own."""
     rows = session.read_many(session.read(host, "vm")["vm"] or [], ["name", "runtime.powerState", "config.managedBy"])
     return [row for row in rows if not is_vcls(row["name"], row["config.managedBy"])]
+
+
+def switches(session: t.Any) -> dict[str, t.Any]:
+    """uuid -> distributed switch, all of them."""
+    vim = _session.vim
+    steps = [(vim.Folder, "childEntity", ["childEntity", "networkFolder"]), (vim.Datacenter, "networkFolder", ["childEntity"])]
+    return {row["uuid"]: row["object"] for row in session.walk(steps, {vim.DistributedVirtualSwitch: ["uuid"]})}

@@ -19,7 +19,7 @@ except ImportError:
     jmespath = None
     JMESPathError = ValueError
 
-# One device of a list: exactly one of these says which. host_passthru and vm_passthru add what they need.
+# One device of a list: exactly one of these says which; selectors_of() checks it, for an entry may be plain text too.
 SELECTOR_SPEC: dict = dict(
     pci=dict(type="str"),
     card=dict(type="str"),
@@ -108,6 +108,20 @@ def shown(device: dict) -> dict:
 
 # ---- which of them ----------------------------------------------------------------------------------------------------
 
+def selectors_of(entries: t.Iterable[t.Any], where: str, extra: tuple[str, ...] = ()) -> list[dict]:
+    """Entries of a list of devices as dicts: a plain text is an address, or vendor and device id."""
+    out = []
+    for entry in entries:
+        if isinstance(entry, str):
+            out.append({"id" if _ids(entry) and not pci_address(entry) else "pci": entry})
+        elif isinstance(entry, dict) and set(entry) <= set(SELECTORS + extra):
+            out.append({key: None if value is None else str(value) for key, value in entry.items()})
+        else:
+            raise RdmaError("choose devices", where, "%r is no device" % (entry,), "write an address, vendor:device, or one of the keys %s" % (
+                ", ".join(SELECTORS + extra)), code="SELECTOR")
+    return out
+
+
 def _ids(text: str) -> tuple[int, int] | None:
     parts = text.lower().replace("0x", "").split(":")
     try:
@@ -133,7 +147,8 @@ def select(devices: list[dict], selectors: list[dict], where: str, extra: tuple[
                 {k: v for k, v in selector.items() if v} or "an empty entry", ", ".join(SELECTORS + extra)), code="SELECTOR")
         found = _match(devices, given[0], selector[given[0]], where)
         for device in found:
-            if device["pci"] in chosen and chosen[device["pci"]][1] is not selector and selector.get("label") not in (None, chosen[device["pci"]][1].get("label")):
+            before = chosen.get(device["pci"], (None, selector))[1]
+            if selector.get("label") not in (None, before.get("label")):
                 raise RdmaError("choose devices", where, "%s is chosen twice with different labels" % device["pci"], code="SELECTOR")
             chosen.setdefault(device["pci"], (device, selector))
     return [chosen[bdf] for bdf in sorted(chosen)]
@@ -218,7 +233,8 @@ def plan(chosen: list[tuple[dict, dict]], enabled: bool, rebind: bool, apply_now
                         reboot="" if at_once else "host", certainty="conditional" if doubt else "sure", reason=doubt)
             config["passthruEnabled"] = enabled
         elif device["active"] != enabled:
-            changes.wait_for_reboot("%s: passthrough is %s, and a reboot makes it so" % (thing, "enabled but not active" if enabled else "disabled but still active"))
+            changes.wait_for_reboot("%s: passthrough is %s, and a reboot makes it so" % (
+                thing, "enabled but not active" if enabled else "disabled but still active"))
         if label is not None and label != device["label"]:
             changes.add(thing, "label", device["label"], label)
             config["hardwareLabel"] = label

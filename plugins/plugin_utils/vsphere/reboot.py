@@ -34,4 +34,5 @@ def overdue(elapsed: float, seen_down: bool, state: str, booted: bool) -> tuple[
     if not booted:
         return "it went down and after %d s is not back (vCenter shows it as %s)" % (elapsed, state), \
             "see its console or BMC (stuck in POST, boot device, hardware error); run again once it is up"
-    return "it has booted, but after %d s vCenter shows it as %s" % (elapsed, state), "see the management network and the host agents; reconnect the host in vCenter"
+    return "it has booted, but after %d s vCenter shows it as %s" % (elapsed, state), \
+        "see the management network and the host agents; reconnect the host in vCenter"

@@ -11,7 +11,9 @@ Its absence is an error only when a session is asked for.
 from __future__ import annotations
 
 import contextlib
+import hashlib
 import http.client
+import re
 import ssl
 import time
 import typing as t
@@ -22,7 +24,6 @@ from ansible_collections.vhpc.rdma.plugins.module_utils.errors import RdmaError
 
 try:
     from pyVmomi import SoapStubAdapter, vim, vmodl
-    from pyVmomi.Security import ThumbprintMismatchException
     from pyVmomi.VmomiSupport import GetServiceVersions, versionIdMap
     PYVMOMI_ERROR = ""
 except ImportError as import_error:
@@ -72,9 +73,34 @@ def fault_text(fault: t.Any) -> str:
     return "%s (%s)" % ("; ".join(unique), name) if unique else name
 
 
-def _context(params: dict) -> ssl.SSLContext:
-    if params.get("thumbprint") or not params["validate_certs"]:
-        return ssl._create_unverified_context()  # a thumbprint is compared by pyVmomi once the connection stands
+def _pinned(thumbprint: str, server: str) -> ssl.SSLContext:
+    """A context whose every handshake ends in an error unless the certificate is the one named.
+
+    pyVmomi looks at a thumbprint only after an ordinary verification has failed, and only on the first connection.
+    """
+    wanted = re.sub("[^0-9a-f]", "", thumbprint.lower())
+    if len(wanted) != 64:
+        raise RdmaError("check the certificate of %s" % server, "", "thumbprint is no SHA-256 fingerprint (64 hexadecimal digits)",
+                        "openssl s_client -connect %s </dev/null | openssl x509 -noout -fingerprint -sha256" % server, code="TLS")
+
+    class Pinned(ssl.SSLSocket):
+        def do_handshake(self, block: bool = False) -> None:
+            super().do_handshake(block)
+            found = hashlib.sha256(self.getpeercert(True) or b"").hexdigest()
+            if found != wanted:
+                raise RdmaError("trust %s" % server, "", "its certificate has the thumbprint %s, not %s" % (found, wanted),
+                                "check that this is the right vCenter, then correct thumbprint", code="TLS")
+
+    context = ssl._create_unverified_context()
+    context.sslsocket_class = Pinned
+    return context
+
+
+def _context(params: dict, server: str) -> ssl.SSLContext:
+    if params.get("thumbprint"):
+        return _pinned(params["thumbprint"], server)
+    if not params["validate_certs"]:
+        return ssl._create_unverified_context()
     try:
         return ssl.create_default_context(cafile=params.get("ca_file") or None)
     except OSError as err:
@@ -127,13 +153,8 @@ class Session:
     # ---- life ---------------------------------------------------------------------------------------------------------
 
     def open(self) -> None:
-        try:
-            self.stub = _Stub(host=self.params["hostname"], port=self.params["port"], sslContext=_context(self.params),
-                              thumbprint=self.params.get("thumbprint"), httpConnectionTimeout=self.params["timeout"])
-        except Exception as err:  # pyVmomi raises plain Exception for a thumbprint of odd length
-            if isinstance(err, RdmaError):
-                raise
-            raise RdmaError("connect to vCenter %s" % self.server, self.where, str(err)) from err
+        self.stub = _Stub(host=self.params["hostname"], port=self.params["port"], sslContext=_context(self.params, self.server),
+                          httpConnectionTimeout=self.params["timeout"])
         version = _newest(self._served_versions())
         if not version:
             raise RdmaError("talk to vCenter %s" % self.server, self.where, "it serves no version of the API that this pyvmomi knows", "another pyvmomi")
@@ -234,7 +255,8 @@ def explain(err: BaseException, what: str, where: str) -> RdmaError:
     if isinstance(err, RdmaError):
         return err
     if isinstance(err, vim.fault.NoPermission):
-        return RdmaError(what, where, "the user lacks the privilege %s" % (err.privilegeId or "for it"), "give it to the user's role in vCenter", code="NO_PERMISSION")
+        return RdmaError(what, where, "the user lacks the privilege %s" % (err.privilegeId or "for it"), "give it to the user's role in vCenter",
+                         code="NO_PERMISSION")
     if isinstance(err, vim.fault.NotAuthenticated):
         return RdmaError(what, where, "vCenter dropped the session and a new login did not hold", "run again", code="SESSION")
     if isinstance(err, vmodl.MethodFault):
@@ -243,8 +265,6 @@ def explain(err: BaseException, what: str, where: str) -> RdmaError:
         return RdmaError(what, where, "the certificate is not trusted: %s" % err.verify_message, "set ca_file or thumbprint", code="TLS")
     if isinstance(err, ssl.SSLError):
         return RdmaError(what, where, "no TLS connection: %s" % (err.reason or err), "check the port", code="TLS")
-    if isinstance(err, ThumbprintMismatchException):
-        return RdmaError(what, where, "the certificate has another thumbprint: %s" % err, "check that this is the right vCenter, then correct thumbprint", code="TLS")
     if isinstance(err, TimeoutError):
         return RdmaError(what, where, "no answer in time", "check that vCenter is healthy, or raise timeout", code="TIMEOUT")
     return RdmaError(what, where, "%s: %s" % (type(err).__name__, err), "check hostname, port and the network between here and vCenter", code="CONNECTION")

@@ -35,7 +35,8 @@ def vm_plain(row: dict) -> dict:
 
     return dict(
         power=str(row["runtime.powerState"] or ""), cpus=hardware.numCPU, cores_per_socket=hardware.numCoresPerSocket or 1, memory_mb=hardware.memoryMB,
-        locked=bool(row["config.memoryReservationLockedToMax"]), memory_reservation=amount(memory, "reservation", 0), memory_limit=amount(memory, "limit", UNLIMITED),
+        locked=bool(row["config.memoryReservationLockedToMax"]), memory_reservation=amount(memory, "reservation", 0),
+        memory_limit=amount(memory, "limit", UNLIMITED),
         cpu_reservation=amount(cpu, "reservation", 0), cpu_limit=amount(cpu, "limit", UNLIMITED), latency=str(latency.level) if latency else "normal",
         cpu_hot_add=bool(row["config.cpuHotAddEnabled"]), memory_hot_add=bool(row["config.memoryHotAddEnabled"]),
         extra={option.key: str(option.value) for option in row["config.extraConfig"] or []})

@@ -70,8 +70,8 @@ def test_an_address_is_what_it_means(selector):
     assert [d["pci"] for d, s in passthru.select(passthru.devices_of(row()), [selector], "h")] == [CX5 % 0]
 
 
-@pytest.mark.parametrize("selector", [{"card": "3b:00.1"}, {"card": "0000:3b:00"}, {"id": "15B3:1017"}, {"id": "0x15b3:0x1017"}, {"query": "[?id=='15b3:1017']"},
-                                      {"query": "[?id=='15b3:1017'].pci"}])
+@pytest.mark.parametrize("selector", [{"card": "3b:00.1"}, {"card": "0000:3b:00"}, {"id": "15B3:1017"}, {"id": "0x15b3:0x1017"},
+                                      {"query": "[?id=='15b3:1017']"}, {"query": "[?id=='15b3:1017'].pci"}])
 def test_both_ports_of_the_card(selector):
     assert [d["pci"] for d, s in passthru.select(passthru.devices_of(row()), [selector], "h")] == [CX5 % 0, CX5 % 1]
 
@@ -171,3 +171,11 @@ def test_disable():
     changes, configs, dummy = plan_of(found, {"card": "3b:00.0"}, False, rebind=False)
     assert [(s["thing"], s["after"], s["reboot"]) for s in changes.steps] == [("device 0000:3b:00.0", "disabled", "host")]
     assert any("still active" in reason for reason in changes.reboot_reasons())
+
+
+def test_plain_text_is_an_address_or_ids():
+    assert passthru.selectors_of(["3b:00.0", "15b3:1017", {"card": "3b:00.0"}], "h") == [{"pci": "3b:00.0"}, {"id": "15b3:1017"}, {"card": "3b:00.0"}]
+    for wrong in (3, {"bdf": "3b:00.0"}, {"pci": "3b:00.0", "label": "x"}):
+        with pytest.raises(RdmaError):
+            passthru.selectors_of([wrong], "h")
+    assert passthru.selectors_of([{"pci": "3b:00.0", "label": "x"}], "h", ("label",))

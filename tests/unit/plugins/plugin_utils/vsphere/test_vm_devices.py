@@ -49,7 +49,8 @@ def test_second_time_nothing_even_when_the_vm_runs():
     assert not got["changes"].changed and not got["power_off"] and not got["problems"]
 
 
-@pytest.mark.parametrize("was,why", [(on_vm(IB, device_id="4119"), "device id 4119"), (on_vm(IB, system_id="sys-2"), "another host"), (on_vm(IB, vendor_id=0x8086), "8086")])
+@pytest.mark.parametrize("was,why", [(on_vm(IB, device_id="4119"), "device id 4119"), (on_vm(IB, system_id="sys-2"), "another host"),
+                                     (on_vm(IB, vendor_id=0x8086), "8086")])
 def test_a_backing_that_does_not_fit_is_replaced(was, why):
     got = plan(vm(devices=[was, on_vm(ROCE, 13001)]))
     assert [d["pci"] for d in got["add"]] == [IB] and got["remove"] == [13000] and why in got["changes"].steps[0]["before"]
