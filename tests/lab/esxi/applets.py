@@ -148,6 +148,10 @@ def cat(shell: Shell, found: dict, rest: list[str], io: Io) -> int:
     return rc
 
 
+CLASSES = {"space": r"\s", "digit": "0-9", "alpha": "a-zA-Z", "alnum": "a-zA-Z0-9", "upper": "A-Z", "lower": "a-z", "blank": r" \t", "xdigit": "0-9a-fA-F",
+           "punct": r"!-/:-@\[-`{-~"}
+
+
 def expression(pattern: str, extended: bool) -> str:
     """A POSIX expression as Python's: in a basic one the operators need a backslash."""
     out, at = "", 0
@@ -155,14 +159,11 @@ def expression(pattern: str, extended: bool) -> str:
         char = pattern[at]
         if char == "[":
             end = pattern.find("]", at + 2 + (pattern[at + 1:at + 2] == "^"))
-            while end > 0 and re.search(r"\[:\w+$", pattern[at:end]) is not None:
-                end = pattern.find("]", end + 2)
+            while end > 0 and re.search(r"\[:\w+:$", pattern[at:end]) is not None:
+                end = pattern.find("]", end + 1)
             if end > 0:
-                body = pattern[at + 1:end]
-                for name, text in (("space", r"\s"), ("digit", "0-9"), ("alpha", "a-zA-Z"), ("alnum", "a-zA-Z0-9"), ("upper", "A-Z"), ("lower", "a-z"),
-                                   ("blank", r" \t"), ("xdigit", "0-9a-fA-F"), ("punct", r"!-/:-@\[-`{-~")):
-                    body = body.replace("[:%s:]" % name, text)
-                out += "[%s]" % body.replace("\\", "\\\\").replace("\\\\s", "\\s").replace("\\\\t", "\\t").replace("[", "\\[")
+                out += "[%s]" % re.sub(r"\[:(\w+):\]|([\[\\])", lambda match: CLASSES.get(match.group(1), "") if match.group(1) else "\\" + match.group(2),
+                                       pattern[at + 1:end])
                 at = end + 1
                 continue
         if char == "\\" and at + 1 < len(pattern):
@@ -328,7 +329,8 @@ def cut(shell: Shell, found: dict, rest: list[str], io: Io) -> int:
 
 
 def characters(text: str) -> list[str]:
-    for name, value in (("[:space:]", " \t\n\r\v\f"), ("[:digit:]", "0-9"), ("[:upper:]", "A-Z"), ("[:lower:]", "a-z"), ("[:alpha:]", "A-Za-z"), ("[:alnum:]", "A-Za-z0-9")):
+    for name, value in (("[:space:]", " \t\n\r\v\f"), ("[:digit:]", "0-9"), ("[:upper:]", "A-Z"), ("[:lower:]", "a-z"), ("[:alpha:]", "A-Za-z"),
+                        ("[:alnum:]", "A-Za-z0-9")):
         text = text.replace(name, value)
     text = escapes(text)
     return list(re.sub(r"(.)-(.)", lambda match: "".join(chr(n) for n in range(ord(match.group(1)), ord(match.group(2)) + 1)), text, flags=re.S))
@@ -361,13 +363,15 @@ def sort(shell: Shell, found: dict, rest: list[str], io: Io) -> int:
     lines = [line for dummy, content in contents for line in text_lines(content)]
 
     def key(line: str) -> tuple:
+        part = line
         if "k" in found:
+            first, dummy, last = found["k"].partition(",")
             cells = line.split(found.get("t"))
-            start = int(re.match(r"\d+", found["k"]).group(0))
-            line = " ".join(cells[start - 1:])
-        number = re.match(r"\s*(-?\d+(?:\.\d+)?)", line)
+            start, end = (int(re.sub(r"\D.*", "", text) or 0) for text in (first, last))
+            part = (found.get("t") or " ").join(cells[start - 1:end or None])
+        number = re.match(r"\s*(-?\d+(?:\.\d+)?)", part)
         numeric = "n" in found or found.get("k", "").endswith("n")
-        return (float(number.group(1)) if number else 0.0, line) if numeric else (0.0, line)
+        return (float(number.group(1)) if number else 0.0, "", line) if numeric else (0.0, part, line)
     lines.sort(key=key, reverse="r" in found)
     if "u" in found:
         lines = list(dict.fromkeys(lines))
@@ -794,8 +798,10 @@ def stat(shell: Shell, found: dict, rest: list[str], io: Io) -> int:
         directory = shell.fs.is_dir(path)
         size = 512 if directory else len(shell.fs.find(path) or b"")
         seconds = int(shell.host.boot_time.timestamp())
-        cells = {"s": str(size), "n": operand, "F": "directory" if directory else "regular file", "a": "755" if directory else "644", "A": "drwxr-xr-x" if directory else "-rw-r--r--",
-                 "U": "root", "G": "root", "u": "0", "g": "0", "Y": str(seconds), "X": str(seconds), "Z": str(seconds), "y": shell.host.boot_time.strftime("%Y-%m-%d %H:%M:%S.000000000")}
+        cells = {"s": str(size), "n": operand, "F": "directory" if directory else "regular file", "a": "755" if directory else "644",
+                 "A": "drwxr-xr-x" if directory else "-rw-r--r--",
+                 "U": "root", "G": "root", "u": "0", "g": "0", "Y": str(seconds), "X": str(seconds), "Z": str(seconds),
+                 "y": shell.host.boot_time.strftime("%Y-%m-%d %H:%M:%S.000000000")}
         if "c" in found:
             io.out.write(re.sub(r"%([A-Za-z])", lambda match: cells.get(match.group(1), "?"), found["c"]) + "\n")
         else:
@@ -851,8 +857,10 @@ def test(shell: Shell, args: list[str], io: Io) -> int:
     def single(operator: str, word: str) -> bool:
         path = shell.path(word)
         return {"-n": lambda: word != "", "-z": lambda: word == "", "-e": lambda: shell.fs.exists(path), "-f": lambda: shell.fs.find(path) is not None,
-                "-d": lambda: shell.fs.is_dir(path), "-s": lambda: bool(shell.fs.find(path)), "-r": lambda: shell.fs.exists(path), "-w": lambda: shell.fs.exists(path),
-                "-x": lambda: shell.fs.is_dir(path) or path in shell.fs.tools() or (shell.fs.find(path) or b"").startswith(b"#!"), "-L": lambda: False, "-h": lambda: False,
+                "-d": lambda: shell.fs.is_dir(path), "-s": lambda: bool(shell.fs.find(path)), "-r": lambda: shell.fs.exists(path),
+                "-w": lambda: shell.fs.exists(path),
+                "-x": lambda: shell.fs.is_dir(path) or path in shell.fs.tools() or (shell.fs.find(path) or b"").startswith(b"#!"), "-L": lambda: False,
+                "-h": lambda: False,
                 "-t": lambda: shell.tty}[operator]()
 
     def double(left: str, operator: str, right: str) -> bool:
@@ -898,7 +906,8 @@ def sleep(shell: Shell, found: dict, rest: list[str], io: Io) -> int:
 @applet("amnrsvpio")
 def uname(shell: Shell, found: dict, rest: list[str], io: Io) -> int:
     host = shell.host
-    cells = {"s": "VMkernel", "n": host.name, "r": host.version, "v": "#1 SMP Release build-%s Apr  1 2021 12:00:00" % host.build, "m": "x86_64", "p": "x86_64", "i": "x86_64", "o": "ESXi"}
+    cells = {"s": "VMkernel", "n": host.name, "r": host.version, "v": "#1 SMP Release build-%s Apr  1 2021 12:00:00" % host.build, "m": "x86_64", "p": "x86_64",
+             "i": "x86_64", "o": "ESXi"}
     which = "snrvmpio" if "a" in found else [letter for letter in "snrvmpio" if letter in found] or ["s"]
     io.out.write(" ".join(cells[letter] for letter in which) + "\n")
     return 0
@@ -1084,12 +1093,18 @@ def busybox(shell: Shell, args: list[str], io: Io) -> int:
 
 
 PROGRAMS: dict[str, Callable[[Shell, list[str], Io], int]] = {
-    "echo": echo, "printf": printf, "cat": cat, "grep": grep, "egrep": lambda shell, args, io: grep(shell, ["grep", "-E"] + args[1:], io), "head": head, "tail": tail, "wc": wc,
-    "cut": cut, "tr": tr, "sort": sort, "uniq": uniq, "sed": sed, "awk": awk, "ls": ls, "rm": rm, "mkdir": mkdir, "rmdir": rmdir, "touch": touch, "cp": cp, "mv": mv,
-    "md5sum": digest("md5"), "sha1sum": digest("sha1"), "sha256sum": digest("sha256"), "sha512sum": digest("sha512"), "stat": stat, "find": find, "test": test, "[": test,
-    "sleep": sleep, "uname": uname, "hostname": hostname, "df": df, "vdf": vdf, "which": which, "date": date, "uptime": uptime, "who": who, "id": identity, "whoami": whoami,
-    "env": env, "printenv": env, "sh": shell_program, "time": time_it, "nohup": nohup, "xargs": xargs, "tee": tee, "basename": basename, "dirname": dirname, "seq": seq,
-    "chmod": nothing, "chown": nothing, "sync": nothing, "true": nothing, "false": lambda shell, args, io: 1, "busybox": busybox, "ps": nothing, "logger": nothing,
+    "echo": echo, "printf": printf, "cat": cat, "grep": grep, "egrep": lambda shell, args, io: grep(shell, ["grep", "-E"] + args[1:], io), "head": head,
+    "tail": tail, "wc": wc,
+    "cut": cut, "tr": tr, "sort": sort, "uniq": uniq, "sed": sed, "awk": awk, "ls": ls, "rm": rm, "mkdir": mkdir, "rmdir": rmdir, "touch": touch, "cp": cp,
+    "mv": mv,
+    "md5sum": digest("md5"), "sha1sum": digest("sha1"), "sha256sum": digest("sha256"), "sha512sum": digest("sha512"), "stat": stat, "find": find, "test": test,
+    "[": test,
+    "sleep": sleep, "uname": uname, "hostname": hostname, "df": df, "vdf": vdf, "which": which, "date": date, "uptime": uptime, "who": who, "id": identity,
+    "whoami": whoami,
+    "env": env, "printenv": env, "sh": shell_program, "time": time_it, "nohup": nohup, "xargs": xargs, "tee": tee, "basename": basename, "dirname": dirname,
+    "seq": seq,
+    "chmod": nothing, "chown": nothing, "sync": nothing, "true": nothing, "false": lambda shell, args, io: 1, "busybox": busybox, "ps": nothing,
+    "logger": nothing,
 }
 PROGRAMS.update(esxcli.PROGRAMS)
 PROGRAMS.update(vmkernel.PROGRAMS)

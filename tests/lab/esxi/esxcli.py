@@ -380,7 +380,8 @@ def as_csv(entry: Command, data: Any, chosen: str) -> str:
 
 # ---- system -------------------------------------------------------------------------------------------------------
 
-@command("system version get", "Display the product name, version and build information.", (), "struct", "Product, Version, Build, Update, Patch", type_name="VersionGet")
+@command("system version get", "Display the product name, version and build information.", (), "struct", "Product, Version, Build, Update, Patch",
+         type_name="VersionGet")
 def version_get(world: World, host: Host, values: dict) -> dict:
     patch = {"7.0.2": "0", "7.0.3": "15"}.get(host.version, "0")
     return {"Product": "VMware ESXi", "Version": host.version, "Build": "Releasebuild-" + host.build, "Update": host.version.rsplit(".", 1)[-1], "Patch": patch}
@@ -391,7 +392,8 @@ def uptime_get(world: World, host: Host, values: dict) -> int:
     return int((utc() - host.boot_time).total_seconds() * 1000000)
 
 
-@command("system hostname get", "Get the host, domain or fully qualified name of the ESX host.", (), "struct", "Domain Name, Fully Qualified Domain Name, Host Name", type_name="HostnameGet")
+@command("system hostname get", "Get the host, domain or fully qualified name of the ESX host.", (), "struct",
+         "Domain Name, Fully Qualified Domain Name, Host Name", type_name="HostnameGet")
 def hostname_get(world: World, host: Host, values: dict) -> dict:
     name, dummy, domain = host.name.partition(".")
     return {"Domain Name": domain, "Fully Qualified Domain Name": host.name, "Host Name": name}
@@ -422,7 +424,8 @@ def maintenance_set(world: World, host: Host, values: dict) -> bool:
 
 
 @command("system shutdown reboot", "Reboot the system. The host must be in maintenance mode.",
-         (option("delay", "-d|--delay", "Delay interval in seconds", "long"), option("reason", "-r|--reason", "Reason for performing the operation", required=True)), "none")
+         (option("delay", "-d|--delay", "Delay interval in seconds", "long"),
+          option("reason", "-r|--reason", "Reason for performing the operation", required=True)), "none")
 def shutdown_reboot(world: World, host: Host, values: dict) -> bool:
     from .vmkernel import reboot_later  # it needs this module
 
@@ -432,20 +435,24 @@ def shutdown_reboot(world: World, host: Host, values: dict) -> bool:
     return True
 
 
-KERNEL = (("execInstalledOnly", "Bool", "Execute only VIB-installed executables", "FALSE", "FALSE"), ("iovDisableIR", "Bool", "Disable Interrrupt Routing in the IOMMU", "FALSE", "FALSE"),
-          ("maxVmnics", "UInt16", "Maximum number of vmnics allowed", "64", "64"), ("netNetqueueEnabled", "Bool", "Enable/Disable NetQueue support.", "TRUE", "TRUE"),
+KERNEL = (("execInstalledOnly", "Bool", "Execute only VIB-installed executables", "FALSE", "FALSE"),
+          ("iovDisableIR", "Bool", "Disable Interrrupt Routing in the IOMMU", "FALSE", "FALSE"),
+          ("maxVmnics", "UInt16", "Maximum number of vmnics allowed", "64", "64"),
+          ("netNetqueueEnabled", "Bool", "Enable/Disable NetQueue support.", "TRUE", "TRUE"),
           ("disableACSCheck", "Bool", "Skip PCIe ACS checks for passthru", "FALSE", "FALSE"))
 
 
 @command("system settings kernel list", "List VMkernel kernel settings.",
-         (option("option", "-o|--option", "Only get information for a single VMkernel kernel setting."), switch("delta", "-d|--delta", "Only display settings that differ.")), "table",
+         (option("option", "-o|--option", "Only get information for a single VMkernel kernel setting."),
+          switch("delta", "-d|--delta", "Only display settings that differ.")), "table",
          "Name, Type, Description, Configured, Runtime, Default", type_name="KernelSetting")
 def kernel_list(world: World, host: Host, values: dict) -> list[dict]:
     own = host.settings.get("kernel", {})
     rows = []
     for name, kind, text, default, runtime in KERNEL:
         configured = own.get(name, default).lower() if kind == "Bool" else own.get(name, default)
-        rows.append({"Name": name, "Type": kind, "Description": text, "Configured": configured, "Runtime": host.settings.get("kernel_running", {}).get(name, runtime), "Default": default})
+        rows.append({"Name": name, "Type": kind, "Description": text, "Configured": configured,
+                     "Runtime": host.settings.get("kernel_running", {}).get(name, runtime), "Default": default})
     wanted = values.get("option")
     if wanted and wanted not in [row["Name"] for row in rows]:
         raise EsxcliError("Invalid option name: %s" % wanted)
@@ -453,7 +460,8 @@ def kernel_list(world: World, host: Host, values: dict) -> list[dict]:
 
 
 @command("system settings kernel set", "Set a VMKernel setting.",
-         (option("setting", "-s|--setting", "The name of the VMKernel setting to set.", required=True), option("value", "-v|--value", "The value.", required=True)), "none")
+         (option("setting", "-s|--setting", "The name of the VMKernel setting to set.", required=True),
+          option("value", "-v|--value", "The value.", required=True)), "none")
 def kernel_set(world: World, host: Host, values: dict) -> bool:
     if values["setting"] not in [row[0] for row in KERNEL]:
         raise EsxcliError("Invalid option name: %s" % values["setting"])
@@ -511,23 +519,29 @@ def pairs(text: str) -> dict[str, str]:
 
 
 @command("system module list", "List the VMkernel modules that the system knows about.",
-         (option("loaded", "-l|--loaded", "Only loaded, or only not loaded ones.", "boolean"), option("enabled", "-e|--enabled", "Only enabled, or only disabled ones.", "boolean")),
+         (option("loaded", "-l|--loaded", "Only loaded, or only not loaded ones.", "boolean"),
+          option("enabled", "-e|--enabled", "Only enabled, or only disabled ones.", "boolean")),
          "table", "Name, Is Loaded:boolean, Is Enabled:boolean", type_name="Module")
 def module_list(world: World, host: Host, values: dict) -> list[dict]:
     rows = [{"Name": name, "Is Loaded": name != "mst" or host.mst_started, "Is Enabled": True} for name, vib in MODULES.items() if vib in host.vibs]
     return [row for row in rows if values.get("loaded", row["Is Loaded"]) == row["Is Loaded"] and values.get("enabled", True)]
 
 
-@command("system module get", "Show information for a given VMkernel module.", (option("module", "-m|--module", "The name of the VMkernel module.", required=True),), "struct",
-         "Module, Module File, License, Version, Build Type, Provided Namespaces, Required Namespaces, Containing VIB, VIB Acceptance Level", type_name="ModuleInfo")
+@command("system module get", "Show information for a given VMkernel module.",
+         (option("module", "-m|--module", "The name of the VMkernel module.", required=True),), "struct",
+         "Module, Module File, License, Version, Build Type, Provided Namespaces, Required Namespaces, Containing VIB, VIB Acceptance Level",
+         type_name="ModuleInfo")
 def module_get(world: World, host: Host, values: dict) -> dict:
     name = module_of(host, values["module"])
     vib = host.vibs[MODULES[name]]
-    return {"Module": name, "Module File": "/usr/lib/vmware/vmkmod/" + name, "License": "BSD" if name.startswith("nmlx5") else "VMware", "Version": vib.version, "Build Type": "release",
-            "Provided Namespaces": "", "Required Namespaces": "com.vmware.vmkapi@v2_7_0_0", "Containing VIB": vib.name, "VIB Acceptance Level": LEVELS[vib.acceptance]}
+    return {"Module": name, "Module File": "/usr/lib/vmware/vmkmod/" + name, "License": "BSD" if name.startswith("nmlx5") else "VMware", "Version": vib.version,
+            "Build Type": "release",
+            "Provided Namespaces": "", "Required Namespaces": "com.vmware.vmkapi@v2_7_0_0", "Containing VIB": vib.name,
+            "VIB Acceptance Level": LEVELS[vib.acceptance]}
 
 
-@command("system module parameters list", "List the parameters for a given module and their values.", (option("module", "-m|--module", "The name of the module.", required=True),),
+@command("system module parameters list", "List the parameters for a given module and their values.",
+         (option("module", "-m|--module", "The name of the module.", required=True),),
          "table", "Name, Type, Value, Description", type_name="Param")
 def parameters_list(world: World, host: Host, values: dict) -> list[dict]:
     name = module_of(host, values["module"])
@@ -558,7 +572,8 @@ def parameters_set(world: World, host: Host, values: dict) -> bool:
 
 # ---- software -----------------------------------------------------------------------------------------------------
 
-IMAGE = switch("rebootingimage", "--rebooting-image", "Information for the image which becomes active after a reboot, or nothing if it has not been created yet.")
+IMAGE = switch("rebootingimage", "--rebooting-image",
+               "Information for the image which becomes active after a reboot, or nothing if it has not been created yet.")
 
 
 def failure(tag: str, *lines: str) -> EsxcliError:
@@ -573,25 +588,32 @@ def next_image(host: Host) -> dict[str, Vib]:
     return host.vibs if host.staged is None else host.staged
 
 
-@command("software vib list", "Lists the installed VIB packages", (IMAGE,), "table", "Name, Version, Vendor, Acceptance Level, Install Date", type_name="VIBExt")
+@command("software vib list", "Lists the installed VIB packages", (IMAGE,), "table", "Name, Version, Vendor, Acceptance Level, Install Date",
+         type_name="VIBExt")
 def vib_list(world: World, host: Host, values: dict) -> list[dict]:
     return [{"Name": vib.name, "Version": vib.version, "Vendor": vib.vendor, "Acceptance Level": vib.acceptance, "Install Date": vib.date, "ID": vib.id}
             for vib in sorted(image(host, values).values(), key=lambda one: one.name)]
 
 
-VIB_FIELDS = ("Name, Version, Type, Vendor, Acceptance Level, Summary, Description, ReferenceURLs:string[], Creation Date, Depends:string[], Conflicts:string[], Replaces:string[], "
-              "Provides:string[], Maintenance Mode Required:boolean, Hardware Platforms Required:string[], Live Install Allowed:boolean, Live Remove Allowed:boolean, "
+VIB_FIELDS = ("Name, Version, Type, Vendor, Acceptance Level, Summary, Description, ReferenceURLs:string[], Creation Date, Depends:string[], "
+              "Conflicts:string[], Replaces:string[], "
+              "Provides:string[], Maintenance Mode Required:boolean, Hardware Platforms Required:string[], Live Install Allowed:boolean, Live Remove "
+              "Allowed:boolean, "
               "Stateless Ready:boolean, Overlay:boolean, Tags:string[], Payloads:string[]")
 
 
 def described(vib: Vib) -> dict[str, Any]:
-    return {"ID": vib.id, "Name": vib.name, "Version": vib.version, "Type": "bootbank", "Vendor": vib.vendor, "Acceptance Level": vib.acceptance, "Summary": vib.name,
-            "Description": vib.name, "Creation Date": vib.date, "Depends": [], "Conflicts": [], "Replaces": [], "Provides": [], "Maintenance Mode Required": vib.maintenance,
-            "Hardware Platforms Required": [], "Live Install Allowed": not vib.reboot, "Live Remove Allowed": not vib.reboot, "Stateless Ready": True, "Overlay": False,
+    return {"ID": vib.id, "Name": vib.name, "Version": vib.version, "Type": "bootbank", "Vendor": vib.vendor, "Acceptance Level": vib.acceptance,
+            "Summary": vib.name,
+            "Description": vib.name, "Creation Date": vib.date, "Depends": [], "Conflicts": [], "Replaces": [], "Provides": [],
+            "Maintenance Mode Required": vib.maintenance,
+            "Hardware Platforms Required": [], "Live Install Allowed": not vib.reboot, "Live Remove Allowed": not vib.reboot, "Stateless Ready": True,
+            "Overlay": False,
             "Tags": ["driver", "module"] if vib.name.startswith(("nmlx", "nmst")) else [], "Payloads": [vib.name.replace("-", "")[:8]], "ReferenceURLs": []}
 
 
-@command("software vib get", "Displays detailed information about one or more installed VIBs", (IMAGE, option("vibname", "-n|--vibname", "Name of the VIB.", "string[]")), "list",
+@command("software vib get", "Displays detailed information about one or more installed VIBs",
+         (IMAGE, option("vibname", "-n|--vibname", "Name of the VIB.", "string[]")), "list",
          VIB_FIELDS, "ID", "VIBExt")
 def vib_get(world: World, host: Host, values: dict) -> list[dict]:
     found = image(host, values)
@@ -615,10 +637,13 @@ def no_match(name: str) -> EsxcliError:
 
 
 INSTALL = (option("depot", "-d|--depot", "Full remote URLs of the depot index.xml or server file path pointing to an offline bundle .zip file.", "string[]"),
-           switch("dryrun", "--dry-run", "Performs a dry-run only."), switch("force", "-f|--force", "Bypasses checks for package dependencies, conflicts, obsolescence, and acceptance levels."),
-           switch("maintenancemode", "--maintenance-mode", "Pretends that maintenance mode is in effect."), switch("noliveinstall", "--no-live-install", "Forces an install to /altbootbank."),
+           switch("dryrun", "--dry-run", "Performs a dry-run only."),
+           switch("force", "-f|--force", "Bypasses checks for package dependencies, conflicts, obsolescence, and acceptance levels."),
+           switch("maintenancemode", "--maintenance-mode", "Pretends that maintenance mode is in effect."),
+           switch("noliveinstall", "--no-live-install", "Forces an install to /altbootbank."),
            switch("nosigcheck", "--no-sig-check", "Bypasses acceptance level verification, including signing."), option("proxy", "--proxy", "Proxy server."),
-           option("vibname", "-n|--vibname", "VIBs from a depot, by name.", "string[]"), option("viburl", "-v|--viburl", "URL or absolute path of a VIB.", "string[]"))
+           option("vibname", "-n|--vibname", "VIBs from a depot, by name.", "string[]"),
+           option("viburl", "-v|--viburl", "URL or absolute path of a VIB.", "string[]"))
 RESULT_FIELDS = "Message, Reboot Required:boolean, VIBs Installed:string[], VIBs Removed:string[], VIBs Skipped:string[]"
 
 
@@ -648,7 +673,8 @@ def sources(world: World, host: Host, values: dict) -> list[Vib]:
 
 def unreachable(given: str, bundle: bool, why: str) -> EsxcliError:
     if bundle:
-        return failure("MetadataDownloadError", "Could not download from depot at %s, skipping (('%s', '', \"%s\"))" % (given, given, why), "       url = %s" % given)
+        return failure("MetadataDownloadError", "Could not download from depot at %s, skipping (('%s', '', \"%s\"))" % (given, given, why),
+                       "       url = %s" % given)
     return failure("VibDownloadError", "('%s', '', \"%s\")" % (given, why), "       url = %s" % given)
 
 
@@ -657,15 +683,18 @@ def unreadable(given: str, path: str, bundle: bool) -> EsxcliError:
         inner = "zip:%s?index.xml" % path
         return failure("MetadataDownloadError", "Could not download from depot at %s, skipping (('%s', '', \"Error extracting index.xml from %s: "
                        "[Errno 2] No such file or directory: '%s'\"))" % (inner, inner, path, path), "       url = %s" % inner)
-    return failure("VibDownloadError", "('%s', '', \"[Errno 4] IOError: <urlopen error [Errno 2] No such file or directory: '%s'>\")" % (given, path), "       url = %s" % given)
+    return failure("VibDownloadError", "('%s', '', \"[Errno 4] IOError: <urlopen error [Errno 2] No such file or directory: '%s'>\")" % (given, path),
+                   "       url = %s" % given)
 
 
 def unfit(given: str, path: str, bundle: bool, entry: File) -> EsxcliError:
     if bundle:
         inner = "zip:%s?index.xml" % path
-        return failure("MetadataDownloadError", "Could not download from depot at %s, skipping (('%s', '', 'Error extracting index.xml from %s: File is not a zip file'))"
+        return failure("MetadataDownloadError",
+                       "Could not download from depot at %s, skipping (('%s', '', 'Error extracting index.xml from %s: File is not a zip file'))"
                        % (inner, inner, path), "       url = %s" % inner)
-    return failure("VibFormatError", "VIB %s is not in the correct format: %s" % (given, "an offline bundle needs -d" if entry.vibs else "not an ar archive"), "       filename = %s" % path)
+    return failure("VibFormatError", "VIB %s is not in the correct format: %s" % (given, "an offline bundle needs -d" if entry.vibs else "not an ar archive"),
+                   "       filename = %s" % path)
 
 
 def checked(world: World, host: Host, new: list[Vib], gone: list[Vib], result: dict[str, Vib], values: dict) -> None:
@@ -675,15 +704,18 @@ def checked(world: World, host: Host, new: list[Vib], gone: list[Vib], result: d
         for vib in new:
             if ACCEPTANCE.index(vib.acceptance) < ACCEPTANCE.index(host.acceptance):
                 raise failure("AcceptanceConfigError", "VIB %s's acceptance level is %s, which is not compliant with the ImageProfile acceptance level %s"
-                              % (vib.id, LEVELS[vib.acceptance], LEVELS[host.acceptance]), "To change the host acceptance level, use the 'esxcli software acceptance set' command.")
+                              % (vib.id, LEVELS[vib.acceptance], LEVELS[host.acceptance]),
+                              "To change the host acceptance level, use the 'esxcli software acceptance set' command.")
         rdma, core = result.get("nmlx5-rdma"), result.get("nmlx5-core")
         if rdma and (core is None or core.version != rdma.version):
-            raise failure("DependencyError", "%sVIB %s requires nmlx5-core = %s, but the requirement cannot be satisfied within the ImageProfile." % (prefix, rdma.id, rdma.version))
+            raise failure("DependencyError", "%sVIB %s requires nmlx5-core = %s, but the requirement cannot be satisfied within the ImageProfile."
+                          % (prefix, rdma.id, rdma.version))
     if any(vib.maintenance for vib in new + gone) and not host.maintenance and not values.get("maintenancemode"):
         raise failure("MaintenanceModeError", "MaintenanceMode is required to remove: [%s]; install: [%s]."
                       % (", ".join(vib.id for vib in gone), ", ".join(vib.id for vib in new)))
     if not values.get("dryrun") and world.fault("tmp_full", host.name) is not None:
-        raise failure("InstallationError", "[Errno 28] No space left on device", "      cause = [Errno 28] No space left on device", "       vibs = [%s]" % ", ".join("'%s'" % vib.id for vib in new + gone))
+        raise failure("InstallationError", "[Errno 28] No space left on device", "      cause = [Errno 28] No space left on device",
+                      "       vibs = [%s]" % ", ".join("'%s'" % vib.id for vib in new + gone))
 
 
 def staged(world: World, host: Host, new: list[Vib], gone: list[Vib], skipped: list[Vib], values: dict) -> dict[str, Any]:
@@ -744,7 +776,8 @@ def vib_update(world: World, host: Host, values: dict) -> dict:
 
 @command("software vib remove", "Removes VIB packages from the host.",
          (switch("dryrun", "--dry-run", "Performs a dry-run only."), switch("force", "-f|--force", "Bypasses checks."),
-          switch("maintenancemode", "--maintenance-mode", "Pretends that maintenance mode is in effect."), switch("noliveinstall", "--no-live-install", "Forces a remove of /altbootbank."),
+          switch("maintenancemode", "--maintenance-mode", "Pretends that maintenance mode is in effect."),
+          switch("noliveinstall", "--no-live-install", "Forces a remove of /altbootbank."),
           option("vibname", "-n|--vibname", "VIBs to remove.", "string[]", True)), "struct", RESULT_FIELDS, "Removal Result", "InstallationResult")
 def vib_remove(world: World, host: Host, values: dict) -> dict:
     now, gone = next_image(host), []
@@ -761,15 +794,18 @@ def sources_vib_get(world: World, host: Host, values: dict) -> list[dict]:
     return [described(vib) for vib in sources(world, host, values)]
 
 
-@command("software sources vib list", "List all the VIBs in the specified depots.", INSTALL, "table", "Name, Version, Vendor, Creation Date, Acceptance Level, Status", type_name="VIBSummaryExt")
+@command("software sources vib list", "List all the VIBs in the specified depots.", INSTALL, "table",
+         "Name, Version, Vendor, Creation Date, Acceptance Level, Status", type_name="VIBSummaryExt")
 def sources_vib_list(world: World, host: Host, values: dict) -> list[dict]:
     now = next_image(host)
     return [{"Name": vib.name, "Version": vib.version, "Vendor": vib.vendor, "Creation Date": vib.date, "Acceptance Level": vib.acceptance,
-             "Status": "Installed" if same(now.get(vib.name), vib) else "New" if vib.name not in now else "Update" if newer(vib, now[vib.name]) else "Downgrade"}
+             "Status": "Installed" if same(now.get(vib.name), vib) else "New" if vib.name not in now else "Update" if newer(vib, now[vib.name])
+             else "Downgrade"}
             for vib in sources(world, host, values)]
 
 
-COMPONENTS = {"Mellanox-nmlx5": ("nmlx5-core", "Mellanox Native OFED ConnectX-4/5/6 Drivers"), "MFT-Tools": ("mft", "Mellanox Firmware Tools"), "NMST": ("nmst", "Mellanox Software Tools driver")}
+COMPONENTS = {"Mellanox-nmlx5": ("nmlx5-core", "Mellanox Native OFED ConnectX-4/5/6 Drivers"), "MFT-Tools": ("mft", "Mellanox Firmware Tools"),
+              "NMST": ("nmst", "Mellanox Software Tools driver")}
 
 
 @command("software component list", "Displays a list of Component packages.", (IMAGE,), "table",
@@ -779,19 +815,23 @@ def component_list(world: World, host: Host, values: dict) -> list[dict]:
     for name, (vib_name, text) in COMPONENTS.items():
         vib = found.get(vib_name)
         if vib:
-            out.append({"Name": name, "Display Name": text, "Version": vib.version, "Display Version": vib.version.split("-")[0], "Vendor": vib.vendor, "Creation Date": vib.date,
+            out.append({"Name": name, "Display Name": text, "Version": vib.version, "Display Version": vib.version.split("-")[0], "Vendor": vib.vendor,
+                        "Creation Date": vib.date,
                         "Acceptance Level": vib.acceptance, "Status": "Installed"})
     return out
 
 
 @command("software component apply", "Installs Component packages from a depot.",
-         tuple(item for item in INSTALL if item.name in ("depot", "dryrun", "force", "maintenancemode", "nosigcheck")) + (option("component", "-n|--component", "Components.", "string[]"),),
-         "struct", "Message, Components Installed:string[], Components Removed:string[], Components Skipped:string[], Reboot Required:boolean", "Installation Result", "InstallationResult")
+         tuple(item for item in INSTALL if item.name in ("depot", "dryrun", "force", "maintenancemode", "nosigcheck"))
+         + (option("component", "-n|--component", "Components.", "string[]"),),
+         "struct", "Message, Components Installed:string[], Components Removed:string[], Components Skipped:string[], Reboot Required:boolean",
+         "Installation Result", "InstallationResult")
 def component_apply(world: World, host: Host, values: dict) -> dict:
     if not values.get("depot"):
         raise EsxcliError("Need to specify a depot")
     found = vib_install(world, host, {key: value for key, value in values.items() if key != "component"})
-    return {"Message": found["Message"], "Reboot Required": found["Reboot Required"], "Components Installed": found["VIBs Installed"], "Components Removed": found["VIBs Removed"],
+    return {"Message": found["Message"], "Reboot Required": found["Reboot Required"], "Components Installed": found["VIBs Installed"],
+            "Components Removed": found["VIBs Removed"],
             "Components Skipped": found["VIBs Skipped"]}
 
 
@@ -800,7 +840,8 @@ def acceptance_get(world: World, host: Host, values: dict) -> str:
     return host.acceptance
 
 
-@command("software acceptance set", "Sets the host acceptance level.", (option("level", "--level", "VMwareCertified / VMwareAccepted / PartnerSupported / CommunitySupported", required=True),), "simple")
+@command("software acceptance set", "Sets the host acceptance level.",
+         (option("level", "--level", "VMwareCertified / VMwareAccepted / PartnerSupported / CommunitySupported", required=True),), "simple")
 def acceptance_set(world: World, host: Host, values: dict) -> str:
     level = values["level"]
     if level not in ACCEPTANCE:
@@ -822,13 +863,16 @@ def profile_get(world: World, host: Host, values: dict) -> list[dict]:
     changed = any(vib.vendor == "MEL" for vib in found.values())
     name = "(Updated) " + name if changed else name
     moment = host.boot_time.strftime("%Y-%m-%dT%H:%M:%S")
-    return [{"Heading": name, "Name": name, "Vendor": "VMware, Inc.", "Creation Time": moment, "Modification Time": moment, "Stateless Ready": True, "Description": "",
+    return [{"Heading": name, "Name": name, "Vendor": "VMware, Inc.", "Creation Time": moment, "Modification Time": moment, "Stateless Ready": True,
+             "Description": "",
              "VIBs": ["%s %s" % (vib.name, vib.version) for vib in sorted(found.values(), key=lambda one: one.name)]}]
 
 
-@command("software baseimage get", "Display the installed baseimage of the host.", (IMAGE,), "struct", "Name, Version, Display Version, Release Type, Vendor", type_name="BaseImage")
+@command("software baseimage get", "Display the installed baseimage of the host.", (IMAGE,), "struct", "Name, Version, Display Version, Release Type, Vendor",
+         type_name="BaseImage")
 def baseimage_get(world: World, host: Host, values: dict) -> dict:
-    return {"Name": "ESXi", "Version": "%s-0.0.%s" % (host.version, host.build), "Display Version": host.version, "Release Type": "patch", "Vendor": "VMware, Inc."}
+    return {"Name": "ESXi", "Version": "%s-0.0.%s" % (host.version, host.build), "Display Version": host.version, "Release Type": "patch",
+            "Vendor": "VMware, Inc."}
 
 
 # ---- hardware -----------------------------------------------------------------------------------------------------
@@ -863,28 +907,39 @@ def pci_row(host: Host, bdf: str, card: Card, port: Port, slot: int, nics: dict[
             "Vendor Name": "Mellanox Technologies", "Device Name": device_name(card), "Configured Owner": "VM Passthru" if state.enabled else "VMkernel",
             "Current Owner": "VM Passthru" if state.active else "VMkernel", "Vendor ID": "0x15b3", "Device ID": "0x%04x" % card.mt, "SubVendor ID": "0x15b3",
             "SubDevice ID": "0x%04x" % SUBDEVICE.get(card.mt, 0), "Device Class": "0x%04x" % card.pci_class(port.number),
-            "Device Class Name": "Infiniband controller" if infiniband else "Ethernet controller", "Programming Interface": "0x00", "Revision ID": "0x00", "Interrupt Line": "0xff",
-            "IRQ": 255, "Interrupt Vector": "0x00", "PCI Pin": "0x%02x" % (port.number - 1), "Spawned Bus": "0x00", "Flags": "0x3401" if state.active else "0x3201",
+            "Device Class Name": "Infiniband controller" if infiniband else "Ethernet controller", "Programming Interface": "0x00", "Revision ID": "0x00",
+            "Interrupt Line": "0xff",
+            "IRQ": 255, "Interrupt Vector": "0x00", "PCI Pin": "0x%02x" % (port.number - 1), "Spawned Bus": "0x00",
+            "Flags": "0x3401" if state.active else "0x3201",
             "Module ID": {"pciPassthru": 21, "nmlx5_core": 87}.get(module, 0), "Module Name": module or "None", "Chassis": 0, "Physical Slot": slot,
             "Slot Description": "PCIe Slot %d" % slot, "Device Layer Bus Address": "s%08x.%02x" % (slot, int(function)), "Passthru Capable": True,
-            "Parent Device": "PCI %d:%d:0:0" % (int(domain, 16), max(int(bus, 16) - 1, 0)), "Dependent Device": decimal(bdf), "Reset Method": "Function reset", "FPT Sharable": True,
+            "Parent Device": "PCI %d:%d:0:0" % (int(domain, 16), max(int(bus, 16) - 1, 0)), "Dependent Device": decimal(bdf), "Reset Method": "Function reset",
+            "FPT Sharable": True,
             "NUMA Node": 0 if int(bus, 16) < 0x80 else 1}
 
 
-PCI_FIELDS = ("Address, Segment, Bus, Slot, Function, VMkernel Name, Vendor Name, Device Name, Configured Owner, Current Owner, Vendor ID, Device ID, SubVendor ID, SubDevice ID, "
-              "Device Class, Device Class Name, Programming Interface, Revision ID, Interrupt Line, IRQ:long, Interrupt Vector, PCI Pin, Spawned Bus, Flags, Module ID:long, Module Name, "
-              "Chassis:long, Physical Slot:long, Slot Description, Device Layer Bus Address, Passthru Capable:boolean, Parent Device, Dependent Device, Reset Method, FPT Sharable:boolean, "
+PCI_FIELDS = ("Address, Segment, Bus, Slot, Function, VMkernel Name, Vendor Name, Device Name, Configured Owner, Current Owner, Vendor ID, Device ID, "
+              "SubVendor ID, SubDevice ID, "
+              "Device Class, Device Class Name, Programming Interface, Revision ID, Interrupt Line, IRQ:long, Interrupt Vector, PCI Pin, Spawned Bus, Flags, "
+              "Module ID:long, Module Name, "
+              "Chassis:long, Physical Slot:long, Slot Description, Device Layer Bus Address, Passthru Capable:boolean, Parent Device, Dependent Device, Reset "
+              "Method, FPT Sharable:boolean, "
               "NUMA Node:long")
 RAID = {"Address": "0000:02:00.0", "Segment": "0x0000", "Bus": "0x02", "Slot": "0x00", "Function": "0x0", "VMkernel Name": "vmhba0", "Vendor Name": "Broadcom",
-        "Device Name": "PERC H740P Mini", "Configured Owner": "VMkernel", "Current Owner": "VMkernel", "Vendor ID": "0x1000", "Device ID": "0x0016", "SubVendor ID": "0x1028",
-        "SubDevice ID": "0x1fcb", "Device Class": "0x0104", "Device Class Name": "RAID bus controller", "Programming Interface": "0x00", "Revision ID": "0x02", "Interrupt Line": "0x0b",
-        "IRQ": 11, "Interrupt Vector": "0x31", "PCI Pin": "0x00", "Spawned Bus": "0x00", "Flags": "0x3201", "Module ID": 44, "Module Name": "lsi_mr3", "Chassis": 0, "Physical Slot": 0,
-        "Slot Description": "Integrated RAID", "Device Layer Bus Address": "s00000000.00", "Passthru Capable": True, "Parent Device": "PCI 0:0:28:0", "Dependent Device": "PCI 0:2:0:0",
+        "Device Name": "PERC H740P Mini", "Configured Owner": "VMkernel", "Current Owner": "VMkernel", "Vendor ID": "0x1000", "Device ID": "0x0016",
+        "SubVendor ID": "0x1028",
+        "SubDevice ID": "0x1fcb", "Device Class": "0x0104", "Device Class Name": "RAID bus controller", "Programming Interface": "0x00", "Revision ID": "0x02",
+        "Interrupt Line": "0x0b",
+        "IRQ": 11, "Interrupt Vector": "0x31", "PCI Pin": "0x00", "Spawned Bus": "0x00", "Flags": "0x3201", "Module ID": 44, "Module Name": "lsi_mr3",
+        "Chassis": 0, "Physical Slot": 0,
+        "Slot Description": "Integrated RAID", "Device Layer Bus Address": "s00000000.00", "Passthru Capable": True, "Parent Device": "PCI 0:0:28:0",
+        "Dependent Device": "PCI 0:2:0:0",
         "Reset Method": "Function reset", "FPT Sharable": True, "NUMA Node": 0}
 
 
 @command("hardware pci list", "List all of the PCI devices on the system.",
-         (option("class", "-c|--class", "Limit to devices of this class.", "string"), option("mask", "-m|--mask", "Mask of the class.", "string")), "list", PCI_FIELDS, "Address", "PciDevice")
+         (option("class", "-c|--class", "Limit to devices of this class.", "string"), option("mask", "-m|--mask", "Mask of the class.", "string")), "list",
+         PCI_FIELDS, "Address", "PciDevice")
 def pci_list(world: World, host: Host, values: dict) -> list[dict]:
     nics = {bdf: name for name, bdf in host.vmnics().items()}
     slots = {card.bdf: index + 2 for index, card in enumerate(sorted(host.cards, key=lambda one: one.bdf))}
@@ -902,7 +957,8 @@ def passthru_list(world: World, host: Host, values: dict) -> list[dict]:
 
 @command("hardware pci pcipassthru set", "Configure PCI device for passthru.",
          (switch("applynow", "-a|--apply-now", "Apply the configuration now, without a reboot where that is possible."),
-          option("deviceid", "-d|--device-id", "Device address.", required=True), option("enable", "-e|--enable", "Whether passthru is to be enabled.", "boolean", True)), "none")
+          option("deviceid", "-d|--device-id", "Device address.", required=True),
+          option("enable", "-e|--enable", "Whether passthru is to be enabled.", "boolean", True)), "none")
 def passthru_set(world: World, host: Host, values: dict) -> bool:
     bdf = values["deviceid"].lower()
     if bdf not in host.passthru:
@@ -913,7 +969,8 @@ def passthru_set(world: World, host: Host, values: dict) -> bool:
     if on:
         user, names = used_by_switch(host, bdf), {where: name for name, where in host.vmnics().items()}
         if user:
-            raise EsxcliError("Unable to configure the PCI device: Device ownership cannot be changed to passthru as it is used by vswitch %s for uplink %s" % (user, names.get(bdf, bdf)))
+            raise EsxcliError("Unable to configure the PCI device: Device ownership cannot be changed to passthru as it is used by vswitch %s for uplink %s"
+                              % (user, names.get(bdf, bdf)))
     state.enabled = on
     if values.get("applynow") and host.rebind:
         state.active = on
@@ -946,7 +1003,8 @@ def nic_list(world: World, host: Host, values: dict) -> list[dict]:
     for name, bdf in host.vmnics().items():
         card, port = host.find(bdf)
         up = port.cabled and card.link_type(port.number) == ETH
-        out.append({"Name": name, "PCI Device": bdf, "Driver": "nmlx5_core", "Admin Status": "Up", "Link Status": "Up" if up else "Down", "Speed": port.speed * 1000 if up else 0,
+        out.append({"Name": name, "PCI Device": bdf, "Driver": "nmlx5_core", "Admin Status": "Up", "Link Status": "Up" if up else "Down",
+                    "Speed": port.speed * 1000 if up else 0,
                     "Duplex": "Full" if up else "Half", "MAC Address": port.mac, "MTU": 1500, "Description": nic_description(card)})
     return out
 
@@ -960,14 +1018,17 @@ PORTGROUPS = {"vmk0": "Management Network", "vmk1": "Storage Network"}
 
 
 @command("network ip interface list", "List the VMkernel network interfaces.", (option("netstack", "-N|--netstack", "The network stack instance."),), "list",
-         "Name, MAC Address, Enabled:boolean, Portset, Portgroup, Netstack Instance, VDS Name, VDS UUID, VDS Port, VDS Connection:long, Opaque Network ID, Opaque Network Type, External ID, "
+         "Name, MAC Address, Enabled:boolean, Portset, Portgroup, Netstack Instance, VDS Name, VDS UUID, VDS Port, VDS Connection:long, Opaque Network ID, "
+         "Opaque Network Type, External ID, "
          "MTU:long, TSO MSS:long, RXDispQueue Size:long, Port ID:long", "Name", "Interface")
 def interface_list(world: World, host: Host, values: dict) -> list[dict]:
     out = []
     for index, (name, functions) in enumerate(host.vmk_uplinks.items()):
         portset = next((switch_name for switch_name, used in host.vswitch.items() if set(functions) & set(used)), "vSwitch0")
-        out.append({"Name": name, "MAC Address": vmk_mac(host, index), "Enabled": True, "Portset": portset, "Portgroup": PORTGROUPS.get(name, name), "Netstack Instance": "defaultTcpipStack",
-                    "VDS Name": "N/A", "VDS UUID": "N/A", "VDS Port": "N/A", "VDS Connection": -1, "Opaque Network ID": "N/A", "Opaque Network Type": "N/A", "External ID": "N/A",
+        out.append({"Name": name, "MAC Address": vmk_mac(host, index), "Enabled": True, "Portset": portset, "Portgroup": PORTGROUPS.get(name, name),
+                    "Netstack Instance": "defaultTcpipStack",
+                    "VDS Name": "N/A", "VDS UUID": "N/A", "VDS Port": "N/A", "VDS Connection": -1, "Opaque Network ID": "N/A", "Opaque Network Type": "N/A",
+                    "External ID": "N/A",
                     "MTU": 1500, "TSO MSS": 65535, "RXDispQueue Size": 4, "Port ID": 67108870 + index})
     return out
 
@@ -978,7 +1039,8 @@ def vmk_mac(host: Host, index: int) -> str:
     return "00:50:56:6%d:%s:%s" % (index % 10, host.uuid[-4:-2], host.uuid[-2:])
 
 
-@command("network ip interface ipv4 get", "List IPv4 addresses assigned to VMkernel network interfaces.", (option("interfacename", "-i|--interface-name", "The interface."),), "table",
+@command("network ip interface ipv4 get", "List IPv4 addresses assigned to VMkernel network interfaces.",
+         (option("interfacename", "-i|--interface-name", "The interface."),), "table",
          "Name, IPv4 Address, IPv4 Netmask, IPv4 Broadcast, Address Type, Gateway, DHCP DNS:boolean", type_name="IPv4Interface")
 def ipv4_get(world: World, host: Host, values: dict) -> list[dict]:
     out = []
@@ -994,7 +1056,8 @@ def ipv4_get(world: World, host: Host, values: dict) -> list[dict]:
     return out
 
 
-@command("network ip interface tag get", "Gets the tags set on the given VMkernel network interface.", (option("interfacename", "-i|--interface-name", "The interface.", required=True),),
+@command("network ip interface tag get", "Gets the tags set on the given VMkernel network interface.",
+         (option("interfacename", "-i|--interface-name", "The interface.", required=True),),
          "struct", "Tags:string[]", type_name="Tags")
 def tag_get(world: World, host: Host, values: dict) -> dict:
     if values["interfacename"] not in host.vmk_uplinks:
@@ -1003,18 +1066,22 @@ def tag_get(world: World, host: Host, values: dict) -> dict:
     return {"Tags": [words.get(tag, tag) for tag in host.vmk_services.get(values["interfacename"], [])]}
 
 
-@command("network vswitch standard list", "List the virtual switches current on the ESXi host.", (option("vswitchname", "-v|--vswitch-name", "Limit to this switch."),), "list",
-         "Name, Class, Num Ports:long, Used Ports:long, Configured Ports:long, MTU:long, CDP Status, Beacon Enabled:boolean, Beacon Interval:long, Beacon Threshold:long, "
+@command("network vswitch standard list", "List the virtual switches current on the ESXi host.",
+         (option("vswitchname", "-v|--vswitch-name", "Limit to this switch."),), "list",
+         "Name, Class, Num Ports:long, Used Ports:long, Configured Ports:long, MTU:long, CDP Status, Beacon Enabled:boolean, Beacon Interval:long, Beacon "
+         "Threshold:long, "
          "Beacon Required By:string[], Uplinks:string[], Portgroups:string[]", "Name", "VSwitch")
 def vswitch_list(world: World, host: Host, values: dict) -> list[dict]:
-    return [{"Name": name, "Class": "cswitch", "Num Ports": 7936, "Used Ports": 6, "Configured Ports": 128, "MTU": 1500, "CDP Status": "listen", "Beacon Enabled": False, "Beacon Interval": 1,
+    return [{"Name": name, "Class": "cswitch", "Num Ports": 7936, "Used Ports": 6, "Configured Ports": 128, "MTU": 1500, "CDP Status": "listen",
+             "Beacon Enabled": False, "Beacon Interval": 1,
              "Beacon Threshold": 3, "Beacon Required By": [], "Uplinks": uplinks(host, functions),
              "Portgroups": [PORTGROUPS.get(vmk, vmk) for vmk, used in host.vmk_uplinks.items() if set(used) & set(functions)]}
             for name, functions in host.vswitch.items() if values.get("vswitchname", name) == name]
 
 
 @command("network vswitch standard uplink remove", "Remove an uplink from a virtual switch.",
-         (option("uplinkname", "-u|--uplink-name", "The uplink.", required=True), option("vswitchname", "-v|--vswitch-name", "The switch.", required=True)), "none")
+         (option("uplinkname", "-u|--uplink-name", "The uplink.", required=True), option("vswitchname", "-v|--vswitch-name", "The switch.", required=True)),
+         "none")
 def vswitch_uplink_remove(world: World, host: Host, values: dict) -> bool:
     functions = host.vswitch.get(values["vswitchname"])
     if functions is None:
@@ -1026,8 +1093,11 @@ def vswitch_uplink_remove(world: World, host: Host, values: dict) -> bool:
     return True
 
 
-@command("network vswitch dvs vmware list", "List the VMware vSphere Distributed Switch currently configured on the ESXi host.", (option("vdsname", "-v|--vds-name", "Limit to this switch."),),
-         "list", "Name, VDS ID, Class, Num Ports:long, Used Ports:long, Configured Ports:long, MTU:long, CDP Status, Beacon Timeout:long, Uplinks:string[], VMware Branded:boolean, "
+@command("network vswitch dvs vmware list", "List the VMware vSphere Distributed Switch currently configured on the ESXi host.",
+         (option("vdsname", "-v|--vds-name", "Limit to this switch."),),
+         "list",
+         "Name, VDS ID, Class, Num Ports:long, Used Ports:long, Configured Ports:long, MTU:long, CDP Status, Beacon Timeout:long, Uplinks:string[], VMware "
+         "Branded:boolean, "
          "DVPort:structure[]", "Name", "DVSwitch")
 def dvs_list(world: World, host: Host, values: dict) -> list[dict]:
     out = []
@@ -1036,7 +1106,8 @@ def dvs_list(world: World, host: Host, values: dict) -> list[dict]:
             continue
         names = uplinks(host, functions)
         ports = [{"Client": nic, "DVPortgroup ID": "dvportgroup-31", "In Use": True, "Port ID": str(10 + index)} for index, nic in enumerate(names)]
-        out.append({"Name": name, "VDS ID": world.switches.get(name, {}).get("uuid", ""), "Class": "cswitch", "Num Ports": 7936, "Used Ports": 2 + len(names), "Configured Ports": 512,
+        out.append({"Name": name, "VDS ID": world.switches.get(name, {}).get("uuid", ""), "Class": "cswitch", "Num Ports": 7936, "Used Ports": 2 + len(names),
+                    "Configured Ports": 512,
                     "MTU": 9000, "CDP Status": "listen", "Beacon Timeout": -1, "Uplinks": names, "VMware Branded": True, "DVPort": ports})
     return out
 
@@ -1046,13 +1117,16 @@ def dvs_list(world: World, host: Host, values: dict) -> list[dict]:
 @command("storage filesystem list", "List the volumes available to the host.", (), "table",
          "Mount Point, Volume Name, UUID, Mounted:boolean, Type, Size:long, Free:long", type_name="FilesystemVolume")
 def filesystem_list(world: World, host: Host, values: dict) -> list[dict]:
-    rows = [{"Mount Point": "/vmfs/volumes/" + volume_id(name), "Volume Name": name, "UUID": volume_id(name), "Mounted": True, "Type": "NFS", "Size": 21990232555520, "Free": 17372283207680}
+    rows = [{"Mount Point": "/vmfs/volumes/" + volume_id(name), "Volume Name": name, "UUID": volume_id(name), "Mounted": True, "Type": "NFS",
+             "Size": 21990232555520, "Free": 17372283207680}
             for name in world.datastores]
-    return rows + [{"Mount Point": "/vmfs/volumes/5f0c2c1a-9a2d7f10-%s" % host.uuid[-4:], "Volume Name": "BOOTBANK1", "UUID": "5f0c2c1a-9a2d7f10-%s" % host.uuid[-4:], "Mounted": True,
+    return rows + [{"Mount Point": "/vmfs/volumes/5f0c2c1a-9a2d7f10-%s" % host.uuid[-4:], "Volume Name": "BOOTBANK1",
+                    "UUID": "5f0c2c1a-9a2d7f10-%s" % host.uuid[-4:], "Mounted": True,
                     "Type": "vfat", "Size": 4293591040, "Free": 4104388608}]
 
 
-@command("rdma device list", "List all logical RDMA devices on the system.", (), "table", "Name, Driver, State, MTU:long, Speed, Paired Uplink, Description", type_name="RDMADevice")
+@command("rdma device list", "List all logical RDMA devices on the system.", (), "table", "Name, Driver, State, MTU:long, Speed, Paired Uplink, Description",
+         type_name="RDMADevice")
 def rdma_list(world: World, host: Host, values: dict) -> list[dict]:
     if "nmlx5-rdma" not in host.vibs:
         return []
@@ -1060,12 +1134,14 @@ def rdma_list(world: World, host: Host, values: dict) -> list[dict]:
     for index, (name, bdf) in enumerate(host.vmnics().items()):
         card, port = host.find(bdf)
         up = port.cabled and card.link_type(port.number) == ETH
-        out.append({"Name": "vmrdma%d" % index, "Driver": "nmlx5_rdma", "State": "Active" if up else "Down", "MTU": 1024, "Speed": "%d Gbps" % (port.speed if up else 0), "Paired Uplink": name,
+        out.append({"Name": "vmrdma%d" % index, "Driver": "nmlx5_rdma", "State": "Active" if up else "Down", "MTU": 1024,
+                    "Speed": "%d Gbps" % (port.speed if up else 0), "Paired Uplink": name,
                     "Description": device_name(card)})
     return out
 
 
-@command("hardware platform get", "Get information about the platform", (), "struct", "UUID, Product Name, Vendor Name, Serial Number, IPMI Supported:boolean", type_name="PlatformGet")
+@command("hardware platform get", "Get information about the platform", (), "struct", "UUID, Product Name, Vendor Name, Serial Number, IPMI Supported:boolean",
+         type_name="PlatformGet")
 def platform_get(world: World, host: Host, values: dict) -> dict:
     return {"UUID": " ".join("0x" + host.uuid.replace("-", "")[at:at + 2] for at in range(0, 32, 2)), "Product Name": host.model, "Vendor Name": host.vendor,
             "Serial Number": host.uuid[-7:].upper(), "IPMI Supported": True}

@@ -709,4 +709,27 @@ def flint(shell: Shell, args: list[str], io: Io) -> int:
         return 0
 
 
-PROGRAMS = {"mst": mst, "mlxconfig": mlxconfig, "mlxfwmanager": mlxfwmanager, "flint": flint}
+# ---- mlxvpd -------------------------------------------------------------------------------------------------------
+
+def mlxvpd(shell: Shell, args: list[str], io: Io) -> int:
+    """The vital product data: part and serial number as they are printed on the card."""
+    host, rest = shell.host, args[1:]
+    given = rest[rest.index("-d") + 1] if "-d" in rest[:-1] else ""
+    if not given:
+        io.out.write("-E- missing device argument\n")
+        return 1
+    with shell.world.lock:
+        device = find(host, given)
+        if device is None or not opens(host, device):
+            io.out.write("-E- Failed to open device: %s\n" % given)
+            return 1
+        card = device.card
+    part = card.part.split("_")[0]
+    io.out.write("\n  VPD-KEYWORD    DESCRIPTION             VALUE\n  -----------    -----------             -----\nRead Only Section:\n\n")
+    for key, text, value in (("PN", "Part Number", part), ("EC", "Revision", "A9"), ("V2", "N/A", part), ("SN", "Serial Number", card.serial), ("V0", "Misc Info", "PCIeGen3 x16"),
+                             ("RV", "Checksum Complement", "0x3a"), ("IDTAG", "Board Id", card.description.split(";")[0])):
+        io.out.write("  %-14s %-23s %s\n" % (key, text, value))
+    return 0
+
+
+PROGRAMS = {"mst": mst, "mlxconfig": mlxconfig, "mlxfwmanager": mlxfwmanager, "flint": flint, "mlxvpd": mlxvpd}

@@ -114,7 +114,8 @@ class Files(asyncssh.SFTPServer):
             raise OSError(errno.ENOENT, os.strerror(errno.ENOENT))
         directory = self.fs.is_dir(name)
         seconds = int(self.shell.host.boot_time.timestamp())
-        return asyncssh.SFTPAttrs(size=512 if directory else len(self.fs.find(name) or b""), uid=0, gid=0, permissions=0o40755 if directory else 0o100644, atime=seconds, mtime=seconds)
+        return asyncssh.SFTPAttrs(type=asyncssh.FILEXFER_TYPE_DIRECTORY if directory else asyncssh.FILEXFER_TYPE_REGULAR, size=512 if directory else len(self.fs.find(name) or b""),
+                                  uid=0, gid=0, permissions=0o40755 if directory else 0o100644, atime=seconds, mtime=seconds)
 
     def stat(self, path: bytes) -> asyncssh.SFTPAttrs:
         return self._attrs(self._path(path))
@@ -123,7 +124,7 @@ class Files(asyncssh.SFTPServer):
         return self._attrs(self._path(path))
 
     def fstat(self, file_obj: dict[str, Any]) -> asyncssh.SFTPAttrs:
-        return asyncssh.SFTPAttrs(size=len(file_obj["data"]), permissions=0o100644)
+        return asyncssh.SFTPAttrs(type=asyncssh.FILEXFER_TYPE_REGULAR, size=len(file_obj["data"]), permissions=0o100644)
 
     def setstat(self, path: bytes, attrs: Any) -> None:
         self._attrs(self._path(path))
@@ -152,6 +153,9 @@ class Files(asyncssh.SFTPServer):
         old, new = self._path(oldpath), self._path(newpath)
         self.fs.write(new, self.fs.read(old))
         self.fs.remove(old)
+
+    def exit(self) -> None:
+        self.channel.exit(0)  # scp takes a missing exit status for a failure
 
     def posix_rename(self, oldpath: bytes, newpath: bytes) -> None:
         self.rename(oldpath, newpath)

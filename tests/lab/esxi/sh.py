@@ -406,7 +406,8 @@ class Shell:
             except OSError as fault:
                 reading = operator == "<"
                 missing = "no such file" if reading else "nonexistent directory"
-                io.err.write("%s: can't %s %s: %s\n" % (self.name, "open" if reading else "create", target, missing if fault.errno == errno.ENOENT else fault.strerror))
+                io.err.write("%s: can't %s %s: %s\n"
+                             % (self.name, "open" if reading else "create", target, missing if fault.errno == errno.ENOENT else fault.strerror))
                 return None
         return Io(table[0], table[1], table[2]), sinks
 
@@ -482,7 +483,8 @@ class Shell:
         if blanks and value[:1] and value[0] in blanks and fields[-1]:
             fields.append([])
         body = value.strip(blanks) if blanks else value
-        pattern = "[%s]*[%s][%s]*|[%s]+" % (blanks, re.escape(hard), blanks, blanks) if hard and blanks else "[%s]+" % re.escape(blanks) if blanks else "[%s]" % re.escape(hard)
+        pattern = "[%s]*[%s][%s]*|[%s]+" % (blanks, re.escape(hard), blanks,
+                                            blanks) if hard and blanks else "[%s]+" % re.escape(blanks) if blanks else "[%s]" % re.escape(hard)
         parts = re.split(pattern, body)
         for index, text in enumerate(parts):
             if index:
@@ -735,9 +737,12 @@ def do_dot(shell: Shell, args: list[str], io: Io) -> int:
 def do_read(shell: Shell, args: list[str], io: Io) -> int:
     names = [name for name in args[1:] if not name.startswith("-")] or ["REPLY"]
     line = io.stdin.readline().decode("utf-8", "replace")
-    values = line.rstrip("\r\n").split(None, len(names) - 1) if len(names) > 1 else [line.strip()]
+    text, separators = line.rstrip("\r\n"), shell.vars.get("IFS", " \t\n")
+    blanks = "".join(char for char in separators if char in " \t\n")
+    pattern = "[%s]*[%s][%s]*|[%s]+" % (blanks, re.escape(separators), blanks, blanks) if blanks else "[%s]" % re.escape(separators) if separators else "(?!)"
+    values = re.split(pattern, text.strip(blanks), maxsplit=len(names) - 1) if len(names) > 1 else [text.strip(blanks)]
     for index, name in enumerate(names):
-        shell.vars[name] = values[index].strip() if index < len(values) else ""
+        shell.vars[name] = values[index] if index < len(values) else ""
     return 0 if line else 1
 
 
@@ -766,7 +771,8 @@ def do_exec(shell: Shell, args: list[str], io: Io) -> int:
 
 
 BUILTINS: dict[str, Callable[[Shell, list[str], Io], int]] = {
-    "cd": do_cd, "export": do_export, "unset": do_unset, "set": do_set, "shift": do_shift, "exit": do_exit, "return": do_return, "break": do_break, "continue": do_break,
+    "cd": do_cd, "export": do_export, "unset": do_unset, "set": do_set, "shift": do_shift, "exit": do_exit, "return": do_return, "break": do_break,
+    "continue": do_break,
     "command": do_command, "type": do_type, "eval": do_eval, ".": do_dot, "read": do_read, ":": do_true, "true": do_true, "false": do_false, "pwd": do_pwd,
     "local": do_local, "readonly": do_export, "exec": do_exec, "umask": do_true, "trap": do_true, "wait": do_true, "ulimit": do_true, "alias": do_true,
 }

@@ -110,7 +110,8 @@ def lspci(shell: Shell, args: list[str], io: Io) -> int:
             elif "n" in flags:
                 io.out.write("%s Class %04x: %s%s\n" % (bdf, card.pci_class(port.number), ids(card)[0], alias))
             else:
-                io.out.write("%s %s controller: Mellanox Technologies %s%s\n" % (bdf, "Infiniband" if infiniband else "Network", esxcli.device_name(card), alias))
+                io.out.write("%s %s controller: Mellanox Technologies %s%s\n"
+                             % (bdf, "Infiniband" if infiniband else "Network", esxcli.device_name(card), alias))
                 if "v" in flags:
                     io.out.write("\t Class %04x: %s\n\n" % (card.pci_class(port.number), ids(card)[0]))
     return 0
@@ -120,7 +121,8 @@ def nics(shell: Shell, args: list[str], io: Io) -> int:
     with shell.world.lock:
         io.out.write("%-8s%-13s%-12s%-5s%-11s%-7s%-18s%-7s%s\n" % ("Name", "PCI", "Driver", "Link", "Speed", "Duplex", "MAC Address", "MTU", "Description"))
         for row in esxcli.nic_list(shell.world, shell.host, {}):
-            io.out.write("%-8s%-13s%-12s%-5s%-11s%-7s%-18s%-7d%s\n" % (row["Name"], row["PCI Device"], row["Driver"], row["Link Status"], "%dMbps" % row["Speed"], row["Duplex"],
+            io.out.write("%-8s%-13s%-12s%-5s%-11s%-7s%-18s%-7d%s\n" % (row["Name"], row["PCI Device"], row["Driver"], row["Link Status"],
+                                                                       "%dMbps" % row["Speed"], row["Duplex"],
                                                                   row["MAC Address"], row["MTU"], row["Description"]))
     return 0
 
@@ -133,7 +135,8 @@ def load(shell: Shell, args: list[str], io: Io) -> int:
             if name not in esxcli.MODULES or esxcli.MODULES[name] not in shell.host.vibs:
                 io.out.write("vmkload_mod: Can not find module %s\n" % name)
                 return 1
-            io.out.write("vmkload_mod module information\n input file: /usr/lib/vmware/vmkmod/%s\n Version: %s\n" % (name, shell.host.vibs[esxcli.MODULES[name]].version))
+            io.out.write("vmkload_mod module information\n input file: /usr/lib/vmware/vmkmod/%s\n Version: %s\n"
+                         % (name, shell.host.vibs[esxcli.MODULES[name]].version))
             return 0
         io.out.write("Name                     Used Size (kb)\n")
         for row in esxcli.module_list(shell.world, shell.host, {"loaded": True}):
@@ -181,7 +184,8 @@ def vim_cmd(shell: Shell, args: list[str], io: Io) -> int:
     elif name == "vmsvc/getallvms":
         io.out.write("Vmid   Name   File   Guest OS   Version   Annotation\n")
         for index, vm in enumerate([vm for vm in shell.world.vms.values() if vm.host == host.name], 1):
-            io.out.write("%-6d %s   [%s] %s/%s.vmx   rhel8_64Guest   vmx-%d\n" % (index, vm.name, next(iter(shell.world.datastores), ""), vm.name, vm.name, vm.hw_version))
+            io.out.write("%-6d %s   [%s] %s/%s.vmx   rhel8_64Guest   vmx-%d\n"
+                         % (index, vm.name, next(iter(shell.world.datastores), ""), vm.name, vm.name, vm.hw_version))
     else:
         io.out.write("Invalid command '%s'.\n" % name)
         return 1
@@ -200,5 +204,6 @@ def init_ssh(shell: Shell, args: list[str], io: Io) -> int:
     return 1
 
 
-PROGRAMS = {"reboot": reboot, "vmware": vmware, "esxcfg-module": module, "vmkchdev": vmkchdev, "lspci": lspci, "esxcfg-nics": nics, "vmkload_mod": load, "secureBoot.py": secure_boot,
+PROGRAMS = {"reboot": reboot, "vmware": vmware, "esxcfg-module": module, "vmkchdev": vmkchdev, "lspci": lspci, "esxcfg-nics": nics, "vmkload_mod": load,
+            "secureBoot.py": secure_boot,
             "vim-cmd": vim_cmd, "SSH": init_ssh}
