@@ -58,7 +58,8 @@ def main() -> None:
     cert, key = certificate(options.dir, options.address)
     with VsphereFace(world, options.dir, cert, key, strict=options.strict, task_delay=options.task_delay) as face:
         print("hostname: %s  port: %d  username: %s  password: %s  ca_file: %s\nhosts: %s\nvms: %s" % (
-            options.address, face.port, world.vcenter["username"], world.vcenter["password"], os.path.abspath(cert), " ".join(world.hosts), " ".join(world.vms)), flush=True)
+            options.address, face.port, world.vcenter["username"], world.vcenter["password"], os.path.abspath(cert), " ".join(world.hosts),
+            " ".join(world.vms)), flush=True)
         try:
             threading.Event().wait()
         except KeyboardInterrupt:

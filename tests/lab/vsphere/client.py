@@ -91,7 +91,8 @@ class Site:
         machine, host = self.vm(vm), self.world.hosts[self.world.vms[vm].host]
         offer = next((one for one in machine.environmentBrowser.QueryConfigTarget(None).pciPassthrough if one.pciDevice.id == bdf), None)
         card, _port = host.find(bdf)
-        backing = dict(id=bdf, deviceId="%x" % card.mt, systemId=offer.systemId if offer else "none", vendorId=0x15B3, deviceName=offer.pciDevice.deviceName if offer else "")
+        backing = dict(id=bdf, deviceId="%x" % card.mt, systemId=offer.systemId if offer else "none", vendorId=0x15B3,
+                       deviceName=offer.pciDevice.deviceName if offer else "")
         backing.update(wrong)
         return vim.vm.device.VirtualDeviceSpec(operation="add", device=Passthrough(key=key, backing=Passthrough.DeviceBackingInfo(**backing)))
 

@@ -130,7 +130,8 @@ class DistributedSwitch(Entity):
                 raise vim.fault.NotFound(msg="Host %s has no physical adapter %s." % (host.name, pnic.pnicDevice))
             user = host.used_by(bdf)
             if user and bdf not in host.dvs.get(self._name, []):
-                raise vim.fault.ResourceInUse(type=vim.host.PhysicalNic, name=pnic.pnicDevice, msg="%s of host %s is in use by %s (%s)." % (pnic.pnicDevice, host.name, user, uuid))
+                raise vim.fault.ResourceInUse(type=vim.host.PhysicalNic, name=pnic.pnicDevice,
+                                              msg="%s of host %s is in use by %s (%s)." % (pnic.pnicDevice, host.name, user, uuid))
             functions.append(bdf)
         lost = [vmk for vmk in carried if not set(host.vmk_uplinks[vmk]) & set(functions)]
         if lost:
@@ -162,7 +163,8 @@ class Portgroup(Entity):
     def get_config(self) -> Any:
         ports = UPLINKS * len(self._switch().members()) if self.uplink else 8
         return vim.dvs.DistributedVirtualPortgroup.ConfigInfo(key=self.moid, name=self._name, numPorts=ports, distributedVirtualSwitch=self._switch().ref,
-                                                              type="earlyBinding", uplink=self.uplink, configVersion="1", autoExpand=True, backingType="standard")
+                                                              type="earlyBinding", uplink=self.uplink, configVersion="1", autoExpand=True,
+                                                              backingType="standard")
 
     def get_host(self) -> list[Any]:
         return [self.face.host(name).ref for name in self._switch().members()]

@@ -50,7 +50,8 @@ class HostPart(Managed):
 
 class HostSystem(Entity):
     kind = vim.HostSystem
-    unset = Entity.unset + ("answerFileValidationResult", "answerFileValidationState", "complianceCheckResult", "complianceCheckState", "precheckRemediationResult",
+    unset = Entity.unset + ("answerFileValidationResult", "answerFileValidationState", "complianceCheckResult", "complianceCheckState",
+                            "precheckRemediationResult",
                             "remediationResult", "remediationState", "systemResources")
 
     def __init__(self, face: VsphereFace, moid: str, name: str) -> None:
@@ -126,8 +127,10 @@ class HostSystem(Entity):
 
     def get_capability(self) -> Any:
         return vim.host.Capability(
-            rebootSupported=True, shutdownSupported=True, maintenanceModeSupported=True, vmotionSupported=True, storageVMotionSupported=True, localSwapDatastoreSupported=True,
-            standbySupported=False, hostAccessManagerSupported=True, vPMCSupported=True, latencySensitivitySupported=True, deviceRebindWithoutRebootSupported=self.host.rebind,
+            rebootSupported=True, shutdownSupported=True, maintenanceModeSupported=True, vmotionSupported=True, storageVMotionSupported=True,
+            localSwapDatastoreSupported=True,
+            standbySupported=False, hostAccessManagerSupported=True, vPMCSupported=True, latencySensitivitySupported=True,
+            deviceRebindWithoutRebootSupported=self.host.rebind,
             maxSupportedVcpus=768, maxHostSupportedVcpus=4096, supportedCpuFeature=self._cpu_features(), cpuHwMmuSupported=True, nestedHVSupported=True)
 
     def get_licensableResource(self) -> Any:
@@ -140,7 +143,8 @@ class HostSystem(Entity):
         host = self.host
         return vim.AboutInfo(name="VMware ESXi", fullName="VMware ESXi %s build-%s" % (host.version, host.build), vendor="VMware, Inc.", version=host.version,
                              build=host.build, localeVersion="INTL", localeBuild="000", osType="vmnix-x86", productLineId="embeddedEsx", apiType="HostAgent",
-                             apiVersion="%s.0" % host.version, licenseProductName="VMware ESX Server", licenseProductVersion=host.version.split(".", maxsplit=1)[0] + ".0")
+                             apiVersion="%s.0" % host.version, licenseProductName="VMware ESX Server",
+                             licenseProductVersion=host.version.split(".", maxsplit=1)[0] + ".0")
 
     @staticmethod
     def _cpu_features() -> list[Any]:
@@ -150,7 +154,8 @@ class HostSystem(Entity):
     def get_hardware(self) -> Any:
         host = self.host
         tag = vim.host.SystemIdentificationInfo(identifierValue="LAB%04d" % self.number,
-                                                identifierType=vim.ElementDescription(label="Service tag", summary="Service tag of the system", key="ServiceTag"))
+                                                identifierType=vim.ElementDescription(label="Service tag", summary="Service tag of the system",
+                                                                                      key="ServiceTag"))
         per_socket = host.cores // host.sockets
         packages = [vim.host.CpuPackage(index=n, vendor="intel", hz=host.mhz * 1000000, busHz=100000000, description=CPU,
                                         threadId=list(range(2 * per_socket * n, 2 * per_socket * (n + 1))), cpuFeature=[]) for n in range(host.sockets)]
@@ -158,7 +163,8 @@ class HostSystem(Entity):
                                    memoryRangeBegin=n * ((host.memory_mb << 20) // host.sockets), memoryRangeLength=(host.memory_mb << 20) // host.sockets)
                  for n in range(host.sockets)]
         return vim.host.HardwareInfo(
-            systemInfo=vim.host.SystemInfo(vendor=host.vendor, model=host.model, uuid=host.uuid, serialNumber="LAB%04d" % self.number, otherIdentifyingInfo=[tag]),
+            systemInfo=vim.host.SystemInfo(vendor=host.vendor, model=host.model, uuid=host.uuid, serialNumber="LAB%04d" % self.number,
+                                           otherIdentifyingInfo=[tag]),
             memorySize=host.memory_mb << 20, cpuPkg=packages, cpuFeature=self._cpu_features(), pciDevice=pci.devices(host),
             cpuInfo=vim.host.CpuInfo(numCpuPackages=host.sockets, numCpuCores=host.cores, numCpuThreads=2 * host.cores, hz=host.mhz * 1000000),
             numaInfo=vim.host.NumaInfo(type="NUMA", numNodes=host.sockets, numaNode=nodes),
@@ -169,13 +175,16 @@ class HostSystem(Entity):
         reasons = self.reboot_reasons()
         return vim.host.Summary(
             host=self.ref, runtime=self.get_runtime(), overallStatus=self.get_overallStatus(), rebootRequired=bool(reasons), maintenanceModeRequired=False,
-            rebootRequiredReason=[vmodl.LocalizableMessage(key="lab.rebootRequired", message=text) for text in reasons], managementServerIp=self.world.vcenter["address"],
+            rebootRequiredReason=[vmodl.LocalizableMessage(key="lab.rebootRequired", message=text) for text in reasons],
+            managementServerIp=self.world.vcenter["address"],
             config=vim.host.Summary.ConfigSummary(name=self._name, port=443, product=self.product(), vmotionEnabled=True, faultToleranceEnabled=False),
             quickStats=vim.host.Summary.QuickStats(overallCpuUsage=200 + sum(vm.cpu_reservation_mhz for vm in running),
                                                    overallMemoryUsage=4096 + sum(vm.memory_reservation_mb for vm in running),
                                                    uptime=int((utc() - host.boot_time).total_seconds()) if host.state == "on" else 0),
-            hardware=vim.host.Summary.HardwareSummary(vendor=host.vendor, model=host.model, uuid=host.uuid, memorySize=host.memory_mb << 20, cpuModel=CPU, cpuMhz=host.mhz,
-                                                      numCpuPkgs=host.sockets, numCpuCores=host.cores, numCpuThreads=2 * host.cores, numNics=len(host.functions()), numHBAs=0))
+            hardware=vim.host.Summary.HardwareSummary(vendor=host.vendor, model=host.model, uuid=host.uuid, memorySize=host.memory_mb << 20, cpuModel=CPU,
+                                                      cpuMhz=host.mhz,
+                                                      numCpuPkgs=host.sockets, numCpuCores=host.cores, numCpuThreads=2 * host.cores,
+                                                      numNics=len(host.functions()), numHBAs=0))
 
     def reboot_reasons(self) -> list[str]:
         out = ["Passthrough of %s changes with the next boot." % bdf for bdf, state in sorted(self.host.passthru.items()) if state.enabled != state.active]
@@ -187,7 +196,8 @@ class HostSystem(Entity):
         host, part = self.host, self.managers
         return vim.host.ConfigInfo(
             host=self.ref, product=self.product(), network=part["networkSystem"].get_networkInfo(), pciPassthruInfo=pci.passthru(host),
-            powerSystemInfo=part["powerSystem"].get_info(), powerSystemCapability=part["powerSystem"].get_capability(), service=part["serviceSystem"].get_serviceInfo(),
+            powerSystemInfo=part["powerSystem"].get_info(), powerSystemCapability=part["powerSystem"].get_capability(),
+            service=part["serviceSystem"].get_serviceInfo(),
             option=part["advancedOption"].get_setting(), lockdownMode=host.lockdown, adminDisabled=host.lockdown != "lockdownDisabled",
             virtualNicManagerInfo=part["virtualNicManager"].get_info(), assignableHardwareBinding=part["assignableHardwareManager"].get_binding(),
             assignableHardwareConfig=part["assignableHardwareManager"].get_config(), domainList=[],
@@ -347,7 +357,8 @@ def dynamic_devices(host: Host) -> list[Any]:
         state = host.passthru[bdf]
         if state.active:
             rows[(card.mt, state.label)] = vim.vm.DynamicPassthroughInfo(name="", configurationTag=[], vendorName="Mellanox Technologies", deviceId=card.mt,
-                                                                         deviceName=pci.NAMES.get(card.mt, card.device), customLabel=state.label, vendorId=pci.MELLANOX)
+                                                                         deviceName=pci.NAMES.get(card.mt, card.device), customLabel=state.label,
+                                                                         vendorId=pci.MELLANOX)
     return list(rows.values())
 
 
@@ -385,7 +396,8 @@ class KernelModuleSystem(HostPart):
         host, out = self.reachable(), []
         for number, name in enumerate(sorted(host.module_options)):
             vib = host.vibs.get(name.replace("_", "-"))
-            out.append(vim.host.KernelModuleSystem.ModuleInfo(id=number + 1, name=name, version=vib.version if vib else host.version, filename="/usr/lib/vmware/vmkmod/" + name,
+            out.append(vim.host.KernelModuleSystem.ModuleInfo(id=number + 1, name=name, version=vib.version if vib else host.version,
+                                                              filename="/usr/lib/vmware/vmkmod/" + name,
                                                               optionString=host.module_running.get(name, ""), loaded=True, enabled=True, useCount=1))
         return out
 
@@ -404,7 +416,8 @@ class ServiceSystem(HostPart):
         return vim.host.ServiceInfo(service=[
             vim.host.Service(key=key, label=SERVICE_NAMES.get(key, key), required=key == "vpxa", uninstallable=False, running=one.running, policy=one.policy,
                              ruleset=["sshServer"] if key == "TSM-SSH" else [],
-                             sourcePackage=vim.host.Service.SourcePackage(sourcePackageName="esx-base", description="This VIB contains all of the base functionality"))
+                             sourcePackage=vim.host.Service.SourcePackage(sourcePackageName="esx-base",
+                                                                          description="This VIB contains all of the base functionality"))
             for key, one in sorted(self.host.services.items())])
 
     def _service(self, name: str, running: bool | None = None) -> Any:
@@ -412,7 +425,8 @@ class ServiceSystem(HostPart):
         if name not in host.services:
             raise vim.fault.NotFound(msg="The object or item referred to could not be found: service %s." % name)
         if running is not None and host.services[name].running != running:
-            raise vim.fault.InvalidState(msg="The operation is not allowed in the current state: service %s is %s." % (name, "stopped" if running else "running"))
+            raise vim.fault.InvalidState(msg="The operation is not allowed in the current state: service %s is %s."
+                                         % (name, "stopped" if running else "running"))
         return host.services[name]
 
     def _tell(self, call: Call) -> None:
@@ -461,8 +475,10 @@ class ImageConfigManager(HostPart):
 
     def fetchSoftwarePackages(self, call: Call) -> list[Any]:
         words = {level: word for word, level in LEVELS.items()}
-        return [vim.host.SoftwarePackage(name=vib.name, version=vib.version, type="bootbank", vendor=vib.vendor, acceptanceLevel=words[vib.acceptance], summary=vib.name,
-                                         description=vib.name, maintenanceModeRequired=vib.maintenance, creationDate=datetime.datetime.fromisoformat(vib.date + "T00:00:00+00:00"))
+        return [vim.host.SoftwarePackage(name=vib.name, version=vib.version, type="bootbank", vendor=vib.vendor, acceptanceLevel=words[vib.acceptance],
+                                         summary=vib.name,
+                                         description=vib.name, maintenanceModeRequired=vib.maintenance,
+                                         creationDate=datetime.datetime.fromisoformat(vib.date + "T00:00:00+00:00"))
                 for vib in sorted(self.reachable().vibs.values(), key=lambda vib: vib.name)]
 
 
@@ -493,8 +509,10 @@ class NetworkSystem(HostPart):
         card, port = self.host.find(bdf)
         speed = vim.host.PhysicalNic.LinkSpeedDuplex(speedMb=port.speed * 1000, duplex=True)
         driver = self.host.vibs.get("nmlx5-core")
-        return vim.host.PhysicalNic(key="key-vim.host.PhysicalNic-" + vmnic, device=vmnic, pci=bdf, driver="nmlx5_core", driverVersion=driver.version if driver else None,
-                                    firmwareVersion=card.firmware, linkSpeed=speed if port.cabled else None, mac=port.mac, wakeOnLanSupported=False, autoNegotiateSupported=True,
+        return vim.host.PhysicalNic(key="key-vim.host.PhysicalNic-" + vmnic, device=vmnic, pci=bdf, driver="nmlx5_core",
+                                    driverVersion=driver.version if driver else None,
+                                    firmwareVersion=card.firmware, linkSpeed=speed if port.cabled else None, mac=port.mac, wakeOnLanSupported=False,
+                                    autoNegotiateSupported=True,
                                     spec=vim.host.PhysicalNic.Specification(linkSpeed=speed), validLinkSpecification=[speed])
 
     def vmnic_of(self, functions: list[str]) -> list[str]:
@@ -505,7 +523,8 @@ class NetworkSystem(HostPart):
         out = []
         for number, vmk in enumerate(sorted(self.host.vmk_uplinks)):
             ip = (self.host.address or "10.0.0.%d" % self.system.number) if number == 0 else "10.0.%d.%d" % (number, self.system.number)
-            spec = vim.host.VirtualNic.Specification(ip=vim.host.IpConfig(dhcp=False, ipAddress=ip, subnetMask="255.255.255.0"), mtu=1500 if number == 0 else 9000,
+            spec = vim.host.VirtualNic.Specification(ip=vim.host.IpConfig(dhcp=False, ipAddress=ip, subnetMask="255.255.255.0"),
+                                                     mtu=1500 if number == 0 else 9000,
                                                      mac="00:50:56:6%d:%02x:%02x" % (number % 10, self.system.number // 256, self.system.number % 256),
                                                      netStackInstanceKey="defaultTcpipStack")
             out.append(vim.host.VirtualNic(device=vmk, key="key-vim.host.VirtualNic-" + vmk, portgroup=port_group(vmk), spec=spec))
@@ -517,14 +536,16 @@ class NetworkSystem(HostPart):
         for name, functions in sorted(host.vswitch.items()):
             vmnics = self.vmnic_of(functions)
             members = [port_group(vmk) for vmk in sorted(host.vmk_uplinks)] + [self.face.network.name]
-            policy = vim.host.NetworkPolicy(nicTeaming=vim.host.NetworkPolicy.NicTeamingPolicy(policy="loadbalance_srcid",
-                                                                                               nicOrder=vim.host.NetworkPolicy.NicOrderPolicy(activeNic=vmnics)))
+            order = vim.host.NetworkPolicy.NicOrderPolicy(activeNic=vmnics)
+            policy = vim.host.NetworkPolicy(nicTeaming=vim.host.NetworkPolicy.NicTeamingPolicy(policy="loadbalance_srcid", nicOrder=order))
             switches.append(vim.host.VirtualSwitch(
-                name=name, key="key-vim.host.VirtualSwitch-" + name, numPorts=5632, numPortsAvailable=5600, mtu=9000, pnic=["key-vim.host.PhysicalNic-" + one for one in vmnics],
+                name=name, key="key-vim.host.VirtualSwitch-" + name, numPorts=5632, numPortsAvailable=5600, mtu=9000,
+                pnic=["key-vim.host.PhysicalNic-" + one for one in vmnics],
                 portgroup=["key-vim.host.PortGroup-" + one for one in members],
                 spec=vim.host.VirtualSwitch.Specification(numPorts=128, bridge=vim.host.VirtualSwitch.BondBridge(nicDevice=vmnics), policy=policy, mtu=9000)))
             groups += [vim.host.PortGroup(key="key-vim.host.PortGroup-" + one, vswitch="key-vim.host.VirtualSwitch-" + name, computedPolicy=policy,
-                                          spec=vim.host.PortGroup.Specification(name=one, vlanId=0, vswitchName=name, policy=vim.host.NetworkPolicy())) for one in members]
+                                          spec=vim.host.PortGroup.Specification(name=one, vlanId=0, vswitchName=name, policy=vim.host.NetworkPolicy()))
+                       for one in members]
         for number, (name, functions) in enumerate(sorted(host.dvs.items())):
             vmnics = self.vmnic_of(functions)
             pnics = [vim.dvs.HostMember.PnicSpec(pnicDevice=one) for one in vmnics]
@@ -532,7 +553,8 @@ class NetworkSystem(HostPart):
                 dvsUuid=self.world.switches[name]["uuid"], dvsName=name, key="DvsPortset-%d" % number, numPorts=2816, numPortsAvailable=2800, mtu=9000,
                 pnic=["key-vim.host.PhysicalNic-" + one for one in vmnics],
                 spec=vim.host.HostProxySwitch.Specification(backing=vim.dvs.HostMember.PnicBacking(pnicSpec=pnics))))
-        return vim.host.NetworkInfo(pnic=[self._pnic(vmnic, bdf) for vmnic, bdf in names.items()], vswitch=switches, proxySwitch=proxies, portgroup=groups, vnic=self.vnics(),
+        return vim.host.NetworkInfo(pnic=[self._pnic(vmnic, bdf) for vmnic, bdf in names.items()], vswitch=switches, proxySwitch=proxies, portgroup=groups,
+                                    vnic=self.vnics(),
                                     dnsConfig=self.get_dnsConfig(), ipV6Enabled=False, atBootIpV6Enabled=False)
 
 

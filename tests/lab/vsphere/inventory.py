@@ -85,7 +85,8 @@ class Datacenter(Entity):
 
 class Cluster(Entity):
     kind = vim.ClusterComputeResource
-    unset = Entity.unset + ("actionHistory", "drsFault", "drsRecommendation", "migrationHistory", "recommendation", "hciConfig", "networkBootMode", "environmentBrowser")
+    unset = Entity.unset + ("actionHistory", "drsFault", "drsRecommendation", "migrationHistory", "recommendation", "hciConfig", "networkBootMode",
+                            "environmentBrowser")
 
     @property
     def name(self) -> str:
@@ -184,11 +185,13 @@ class ResourcePool(Entity):
         return [vm.ref for vm in self.face.vms()]
 
     def _usage(self, total: int) -> Any:
-        return vim.ResourcePool.ResourceUsage(reservationUsed=0, reservationUsedForVm=0, unreservedForPool=total, unreservedForVm=total, overallUsage=0, maxUsage=total)
+        return vim.ResourcePool.ResourceUsage(reservationUsed=0, reservationUsedForVm=0, unreservedForPool=total, unreservedForVm=total, overallUsage=0,
+                                              maxUsage=total)
 
     def get_runtime(self) -> Any:
         hosts = self.world.hosts.values()
-        return vim.ResourcePool.RuntimeInfo(memory=self._usage(sum(host.memory_mb for host in hosts) << 20), cpu=self._usage(sum(host.cores * host.mhz for host in hosts)),
+        return vim.ResourcePool.RuntimeInfo(memory=self._usage(sum(host.memory_mb for host in hosts) << 20),
+                                            cpu=self._usage(sum(host.cores * host.mhz for host in hosts)),
                                             overallStatus="green")
 
     def get_config(self) -> Any:
@@ -221,12 +224,14 @@ class Datastore(Entity):
         return "ds:///vmfs/volumes/%s/" % self._name
 
     def get_summary(self) -> Any:
-        return vim.Datastore.Summary(datastore=self.ref, name=self._name, url=self.url, capacity=10 << 40, freeSpace=7 << 40, accessible=True, multipleHostAccess=True,
+        return vim.Datastore.Summary(datastore=self.ref, name=self._name, url=self.url, capacity=10 << 40, freeSpace=7 << 40, accessible=True,
+                                     multipleHostAccess=True,
                                      type="NFS", maintenanceMode="normal")
 
     def get_info(self) -> Any:
         return vim.host.NasDatastoreInfo(name=self._name, url=self.url, freeSpace=7 << 40, maxFileSize=62 << 40,
-                                         nas=vim.host.NasVolume(name=self._name, type="NFS", capacity=10 << 40, remoteHost="nas.lab", remotePath="/%s" % self._name))
+                                         nas=vim.host.NasVolume(name=self._name, type="NFS", capacity=10 << 40, remoteHost="nas.lab",
+                                                                remotePath="/%s" % self._name))
 
     def get_capability(self) -> Any:
         return vim.Datastore.Capability(directoryHierarchySupported=True, perFileThinProvisioningSupported=True)

@@ -13,7 +13,8 @@ from pyVmomi import vim
 from ..world import Card, Host
 
 MELLANOX, INTEL = 0x15B3, 0x8086
-NAMES = {4115: "MT27700 Family [ConnectX-4]", 4117: "MT27710 Family [ConnectX-4 Lx]", 4119: "MT27800 Family [ConnectX-5]", 4121: "MT28800 Family [ConnectX-5 Ex]",
+NAMES = {4115: "MT27700 Family [ConnectX-4]", 4117: "MT27710 Family [ConnectX-4 Lx]", 4119: "MT27800 Family [ConnectX-5]",
+         4121: "MT28800 Family [ConnectX-5 Ex]",
          4123: "MT28908 Family [ConnectX-6]"}
 # (address, class, device id, name): neither can be passed through; ids from 0x8000 up are what a signed short shows as negative.
 BOARD = (("0000:00:00.0", 0x0600, 0x2020, "Sky Lake-E DMI3 Registers"), ("0000:00:1f.0", 0x0601, 0xA1C1, "C621 Series Chipset LPC/eSPI Controller"),
@@ -50,7 +51,8 @@ def same(one: str, other: str) -> bool:
 def function(card: Card, bdf: str, pci_class: int) -> Any:
     bus, slot, number = address(bdf)
     return vim.host.PciDevice(id=bdf, classId=pci_class, bus=byte(bus), slot=slot, function=number, vendorId=short(MELLANOX), subVendorId=short(MELLANOX),
-                              vendorName="Mellanox Technologies", deviceId=short(card.mt), subDeviceId=8 if card.vpi else 3, parentBridge="0000:%02x:00.0" % (bus - 1),
+                              vendorName="Mellanox Technologies", deviceId=short(card.mt), subDeviceId=8 if card.vpi else 3,
+                              parentBridge="0000:%02x:00.0" % (bus - 1),
                               deviceName=NAMES.get(card.mt, card.device))
 
 

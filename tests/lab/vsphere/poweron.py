@@ -7,7 +7,7 @@
 from __future__ import annotations
 
 import re
-from typing import Any, TYPE_CHECKING
+from typing import TYPE_CHECKING
 
 from pyVmomi import vim
 
@@ -26,7 +26,8 @@ MMIO_FREE_GIB = 16  # BARs above this need 64-bit MMIO
 def refuse(text: str, key: str = "lab.refused", module: str = "") -> None:
     """The VM configuration is refused in the words of the virtual machine monitor."""
     lines = ["Module '%s' power on failed." % module] if module else []
-    raise vim.fault.GenericVmConfigFault(reason=text, msg=" ".join(lines + [text]), faultMessage=[message("msg.moduletable.powerOnFailed", one) for one in lines] + [message(key, text)])
+    raise vim.fault.GenericVmConfigFault(reason=text, msg=" ".join(lines + [text]),
+                                         faultMessage=[message("msg.moduletable.powerOnFailed", one) for one in lines] + [message(key, text)])
 
 
 def decimal(bdf: str) -> str:
@@ -57,14 +58,16 @@ def check(face: VsphereFace, vm: Vm) -> dict[int, str]:
 
 def _cpu(host: Host, vm: Vm) -> None:
     if vm.cores_per_socket < 1 or vm.cpus % vm.cores_per_socket:
-        refuse("The number of virtual CPUs (%d) is not a multiple of the number of cores per socket (%d)." % (vm.cpus, vm.cores_per_socket), "msg.cpuid.numvcpus")
+        refuse("The number of virtual CPUs (%d) is not a multiple of the number of cores per socket (%d)." % (vm.cpus, vm.cores_per_socket),
+               "msg.cpuid.numvcpus")
     if vm.cpus > 2 * host.cores:
         refuse("The virtual machine has %d virtual CPUs, but the host supports only %d." % (vm.cpus, 2 * host.cores), "msg.cpuid.numvcpus")
 
 
 def _memory(vm: Vm) -> None:
     if vm.memory_limit != -1:
-        refuse("Invalid memory setting: memory limit (sched.mem.max) of a virtual machine with a passthrough device should be unlimited.", "msg.memsched", "MemSched")
+        refuse("Invalid memory setting: memory limit (sched.mem.max) of a virtual machine with a passthrough device should be unlimited.", "msg.memsched",
+               "MemSched")
     if vm.memory_reservation_mb != vm.memory_mb:
         refuse("Invalid memory setting: memory reservation (sched.mem.min) should be equal to memsize(%d)." % vm.memory_mb, "msg.memsched", "MemSched")
 
@@ -95,7 +98,8 @@ def _fixed(face: VsphereFace, host: Host, vm: Vm, device: PassthruDevice) -> Non
 
 def _allocate(face: VsphereFace, host: Host, vm: Vm, device: PassthruDevice, taken: list[str]) -> str:
     if vm.hw_version < 17:
-        refuse("Dynamic DirectPath I/O needs virtual hardware version 17 or later; the virtual machine has %d." % vm.hw_version, "msg.pciPassthru.version", "DevicePowerOn")
+        refuse("Dynamic DirectPath I/O needs virtual hardware version 17 or later; the virtual machine has %d." % vm.hw_version, "msg.pciPassthru.version",
+               "DevicePowerOn")
     for bdf, card, _port in host.functions():
         state = host.passthru[bdf]
         fits = any(one["vendor"] == pci.MELLANOX and one["device"] == card.mt for one in device.allowed)
@@ -124,13 +128,12 @@ def _mmio(host: Host, vm: Vm, functions: list[str]) -> None:
 
 def _capacity(face: VsphereFace, host: Host, vm: Vm) -> None:
     running = [one for one in face.world.vm_on(host.name) if one is not vm]
-    ref = face.host(host.name).ref
+    ref, text = face.host(host.name).ref, "The available %s resources of the host %s are insufficient for the operation: %d %s requested, %d %s free."
     free = host.cores * host.mhz - sum(one.cpu_reservation_mhz for one in running)
     if vm.cpu_reservation_mhz > free:
-        raise vim.fault.InsufficientHostCpuCapacityFault(host=ref, unreserved=free, requested=vm.cpu_reservation_mhz, msg="The available CPU resources of the host %s are "
-                                                         "insufficient for the operation: %d MHz requested, %d MHz free." % (host.name, vm.cpu_reservation_mhz, free))
+        raise vim.fault.InsufficientHostCpuCapacityFault(host=ref, unreserved=free, requested=vm.cpu_reservation_mhz,
+                                                         msg=text % ("CPU", host.name, vm.cpu_reservation_mhz, "MHz", free, "MHz"))
     free = host.memory_mb - SYSTEM_MEMORY_MB - sum(one.memory_reservation_mb for one in running)
     if vm.memory_reservation_mb > free:
         raise vim.fault.InsufficientHostMemoryCapacityFault(host=ref, unreserved=free << 20, requested=vm.memory_reservation_mb << 20,
-                                                            msg="The available memory resources of the host %s are insufficient for the operation: %d MB requested, "
-                                                            "%d MB free." % (host.name, vm.memory_reservation_mb, free))
+                                                            msg=text % ("memory", host.name, vm.memory_reservation_mb, "MB", free, "MB"))

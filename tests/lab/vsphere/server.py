@@ -88,7 +88,8 @@ class VsphereFace:
         self.host_folder = self.add(Folder(self, "group-h4", "host", self.datacenter, ["Folder", "ComputeResource"], lambda: [self.cluster]))
         self.vm_folder = self.add(Folder(self, "group-v3", "vm", self.datacenter, ["Folder", "VirtualMachine", "VirtualApp"], self.vms))
         self.datastore_folder = self.add(Folder(self, "group-s5", "datastore", self.datacenter, ["Folder", "Datastore", "StoragePod"], self.datastores))
-        self.network_folder = self.add(Folder(self, "group-n6", "network", self.datacenter, ["Folder", "Network", "DistributedVirtualSwitch"], self.network_objects))
+        self.network_folder = self.add(Folder(self, "group-n6", "network", self.datacenter, ["Folder", "Network", "DistributedVirtualSwitch"],
+                                              self.network_objects))
         self.cluster = self.add(Cluster(self, "domain-c8"))
         self.pool = self.add(ResourcePool(self, "resgroup-9"))
         self.network = self.add(Network(self, "network-11", "VM Network"))
@@ -195,8 +196,8 @@ class VsphereFace:
     def versions(self) -> bytes:
         version = self.world.vcenter["version"]
         prior = "".join("<version>%s</version>" % one for one in VERSIONS if _numbers(one) < _numbers(version))
-        return ('<?xml version="1.0" encoding="UTF-8" ?><namespaces version="1.0"><namespace><name>urn:vim25</name><version>%s</version><priorVersions>%s</priorVersions>'
-                "</namespace></namespaces>" % (version, prior)).encode()
+        return ('<?xml version="1.0" encoding="UTF-8" ?><namespaces version="1.0"><namespace><name>urn:vim25</name><version>%s</version>'
+                "<priorVersions>%s</priorVersions></namespace></namespaces>" % (version, prior)).encode()
 
     def answer(self, body: bytes, sid: str, action: str) -> tuple[int, bytes]:
         """(HTTP status, SOAP envelope) for a request."""
@@ -218,7 +219,8 @@ class VsphereFace:
                 note = {"path": request.args["prop"]} if what == "Fetch" else {}
                 self.world.note("vsphere", about, what, this=request.this._moId, **note)
                 if what != "Fetch" and not callable(handler):
-                    raise vmodl.fault.MethodNotFound(receiver=request.this, method=request.method.name, msg="The lab does not model %s.%s" % (target.kind.__name__, what))
+                    raise vmodl.fault.MethodNotFound(receiver=request.this, method=request.method.name,
+                                                     msg="The lab does not model %s.%s" % (target.kind.__name__, what))
                 if not getattr(handler, "waits", False):
                     out = self._invoke(call, target, handler, request)
             if getattr(handler, "waits", False):
@@ -331,7 +333,8 @@ class _Server(http.server.ThreadingHTTPServer):
     def handle_error(self, request: Any, client_address: Any) -> None:
         """Clients that hang up or refuse the certificate are daily life; anything else goes to the journal."""
         text = traceback.format_exc()
-        if not any(word in text.splitlines()[-1] for word in ("ssl.", "SSL", "ConnectionResetError", "BrokenPipeError", "TimeoutError", "ConnectionAbortedError")):
+        if not any(word in text.splitlines()[-1]
+                   for word in ("ssl.", "SSL", "ConnectionResetError", "BrokenPipeError", "TimeoutError", "ConnectionAbortedError")):
             self.face.world.note("vsphere", "", "connection error", crash=text)
 
 

@@ -62,14 +62,16 @@ class Task(Managed):
             self.info.result, self.info.error = result, error
             self.info.cancelled, self.info.completeTime, self.info.state = self.cancelled, utc(), state
             if error is not None:
-                self.world.note("vsphere", self.about, "task error", task=self.info.descriptionId, fault=type(error).__name__.rsplit(".", 1)[-1], message=error.msg)
+                self.world.note("vsphere", self.about, "task error", task=self.info.descriptionId, fault=type(error).__name__.rsplit(".", 1)[-1],
+                                message=error.msg)
                 self.face.declared(self._method, error)
 
     def _injected(self) -> None:
         options = self.world.fault("task_fault", self.about)
         if options is not None:
             kind = VmomiSupport.GetVmodlType(options.get("fault", "vmodl.fault.SystemError"))
-            problem = kind(msg=options.get("message", "A general system error occurred: Connection to the host agent was lost during %s." % self.info.descriptionId))
+            problem = kind(msg=options.get("message", "A general system error occurred: Connection to the host agent was lost during %s."
+                                           % self.info.descriptionId))
             for info in problem._GetPropertyList():
                 if info.type is str and not info.flags & VmomiSupport.F_OPTIONAL and getattr(problem, info.name) is None:
                     setattr(problem, info.name, "")

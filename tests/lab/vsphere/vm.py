@@ -23,7 +23,8 @@ if TYPE_CHECKING:
 Passthrough = vim.vm.device.VirtualPCIPassthrough
 FIRST_PASSTHRU_KEY, MAX_PASSTHRU = 13000, 16
 # Fields of a ConfigSpec that have a model; others are refused in strict mode and noted in lenient mode.
-MODELLED = {"changeVersion", "name", "numCPUs", "numCoresPerSocket", "memoryMB", "memoryHotAddEnabled", "cpuHotAddEnabled", "cpuHotRemoveEnabled", "cpuAllocation",
+MODELLED = {"changeVersion", "name", "numCPUs", "numCoresPerSocket", "memoryMB", "memoryHotAddEnabled", "cpuHotAddEnabled", "cpuHotRemoveEnabled",
+            "cpuAllocation",
             "memoryAllocation", "latencySensitivity", "memoryReservationLockedToMax", "extraConfig", "deviceChange", "firmware", "bootOptions", "annotation",
             "dynamicType", "dynamicProperty"}
 
@@ -94,7 +95,8 @@ class VirtualMachine(Entity):
         return "green" if self.vm.guest.booted else "gray"
 
     def get_capability(self) -> Any:
-        return vim.vm.Capability(snapshotOperationsSupported=True, memorySnapshotsSupported=True, poweredOffSnapshotsSupported=True, memoryReservationLockSupported=True,
+        return vim.vm.Capability(snapshotOperationsSupported=True, memorySnapshotsSupported=True, poweredOffSnapshotsSupported=True,
+                                 memoryReservationLockSupported=True,
                                  bootOptionsSupported=True, changeTrackingSupported=True)
 
     def get_rootSnapshot(self) -> list[Any]:
@@ -103,7 +105,8 @@ class VirtualMachine(Entity):
     def get_snapshot(self) -> Any:
         tree, vm = [], self.vm
         for number in range(len(vm.snapshots), 0, -1):
-            tree = [vim.vm.SnapshotTree(snapshot=vim.vm.Snapshot("%s-snapshot-%d" % (self.moid, number)), vm=self.ref, name=vm.snapshots[number - 1], description="", id=number,
+            tree = [vim.vm.SnapshotTree(snapshot=vim.vm.Snapshot("%s-snapshot-%d" % (self.moid, number)), vm=self.ref, name=vm.snapshots[number - 1],
+                                        description="", id=number,
                                         createTime=utc(), state="poweredOff", quiesced=False, childSnapshotList=tree)]
         return vim.vm.SnapshotInfo(currentSnapshot=vim.vm.Snapshot("%s-snapshot-%d" % (self.moid, len(vm.snapshots))), rootSnapshotList=tree) if tree else None
 
@@ -112,7 +115,8 @@ class VirtualMachine(Entity):
         up = self.world.hosts[vm.host].state == "on"
         return vim.vm.RuntimeInfo(host=self.face.host(vm.host).ref, connectionState="connected" if up else "disconnected", powerState=self.power_state,
                                   bootTime=self.booted_at if vm.power == "on" else None, consolidationNeeded=False, faultToleranceState="notConfigured",
-                                  toolsInstallerMounted=False, maxCpuUsage=vm.cpus * self.world.hosts[vm.host].mhz, maxMemoryUsage=vm.memory_mb, numMksConnections=0)
+                                  toolsInstallerMounted=False, maxCpuUsage=vm.cpus * self.world.hosts[vm.host].mhz, maxMemoryUsage=vm.memory_mb,
+                                  numMksConnections=0)
 
     @property
     def power_state(self) -> str:
@@ -121,10 +125,13 @@ class VirtualMachine(Entity):
     def get_guest(self) -> Any:
         vm = self.vm
         up = vm.guest.booted
-        nics = [vim.vm.GuestInfo.NicInfo(network=self.face.network.name, ipAddress=[vm.guest.address] if vm.guest.address else [], macAddress=vm.mac, connected=True,
+        nics = [vim.vm.GuestInfo.NicInfo(network=self.face.network.name, ipAddress=[vm.guest.address] if vm.guest.address else [], macAddress=vm.mac,
+                                         connected=True,
                                          deviceConfigId=4000)] if up else []
-        return vim.vm.GuestInfo(toolsStatus="toolsOk" if up else "toolsNotRunning", toolsVersionStatus="guestToolsCurrent", toolsVersionStatus2="guestToolsCurrent",
-                                toolsRunningStatus="guestToolsRunning" if up else "guestToolsNotRunning", toolsVersion="11269", guestId=GUEST_ID, guestFamily="linuxGuest",
+        return vim.vm.GuestInfo(toolsStatus="toolsOk" if up else "toolsNotRunning", toolsVersionStatus="guestToolsCurrent",
+                                toolsVersionStatus2="guestToolsCurrent",
+                                toolsRunningStatus="guestToolsRunning" if up else "guestToolsNotRunning", toolsVersion="11269", guestId=GUEST_ID,
+                                guestFamily="linuxGuest",
                                 guestFullName=GUEST_NAME, hostName=vm.name if up else None, ipAddress=(vm.guest.address or None) if up else None, net=nics,
                                 guestState="running" if up else "notRunning", guestOperationsReady=up)
 
@@ -134,10 +141,13 @@ class VirtualMachine(Entity):
     def get_summary(self) -> Any:
         vm, guest = self.vm, self.get_guest()
         return vim.vm.Summary(
-            vm=self.ref, runtime=self.get_runtime(), overallStatus="green", quickStats=vim.vm.Summary.QuickStats(uptimeSeconds=0, guestHeartbeatStatus=self.get_guestHeartbeatStatus()),
-            guest=vim.vm.Summary.GuestSummary(guestId=guest.guestId, guestFullName=guest.guestFullName, toolsStatus=guest.toolsStatus, toolsRunningStatus=guest.toolsRunningStatus,
+            vm=self.ref, runtime=self.get_runtime(), overallStatus="green",
+            quickStats=vim.vm.Summary.QuickStats(uptimeSeconds=0, guestHeartbeatStatus=self.get_guestHeartbeatStatus()),
+            guest=vim.vm.Summary.GuestSummary(guestId=guest.guestId, guestFullName=guest.guestFullName, toolsStatus=guest.toolsStatus,
+                                              toolsRunningStatus=guest.toolsRunningStatus,
                                               hostName=guest.hostName, ipAddress=guest.ipAddress),
-            config=vim.vm.Summary.ConfigSummary(name=vm.name, template=False, vmPathName=self.vmx, memorySizeMB=vm.memory_mb, cpuReservation=vm.cpu_reservation_mhz,
+            config=vim.vm.Summary.ConfigSummary(name=vm.name, template=False, vmPathName=self.vmx, memorySizeMB=vm.memory_mb,
+                                                cpuReservation=vm.cpu_reservation_mhz,
                                                 memoryReservation=vm.memory_reservation_mb, numCpu=vm.cpus, numEthernetCards=1, numVirtualDisks=1, uuid=vm.uuid,
                                                 instanceUuid=self.instance_uuid, guestId=GUEST_ID, guestFullName=GUEST_NAME, annotation=self.annotation))
 
@@ -148,7 +158,8 @@ class VirtualMachine(Entity):
         vm = self.vm
         managed = vim.ext.ManagedByInfo(extensionKey="com.vmware.vim.eam", type="cluster-agent") if vm.vcls else None
         return vim.vm.ConfigInfo(
-            name=vm.name, uuid=vm.uuid, instanceUuid=self.instance_uuid, guestId=GUEST_ID, guestFullName=GUEST_NAME, alternateGuestName="", version="vmx-%02d" % vm.hw_version,
+            name=vm.name, uuid=vm.uuid, instanceUuid=self.instance_uuid, guestId=GUEST_ID, guestFullName=GUEST_NAME, alternateGuestName="",
+            version="vmx-%02d" % vm.hw_version,
             changeVersion=str(vm.change_version), modified=utc(), template=False, firmware=vm.firmware, annotation=self.annotation, managedBy=managed,
             cpuHotAddEnabled=vm.cpu_hot_add, cpuHotRemoveEnabled=False, memoryHotAddEnabled=vm.memory_hot_add, memoryReservationLockedToMax=vm.memory_locked,
             files=vim.vm.FileInfo(vmPathName=self.vmx, logDirectory=self.vmx.rsplit("/", 1)[0] + "/", snapshotDirectory=self.vmx.rsplit("/", 1)[0] + "/"),
@@ -164,14 +175,17 @@ class VirtualMachine(Entity):
         vm, device = self.vm, vim.vm.device
         text = vim.Description
         store = self.face.datastores()[0] if self.face.datastores() else None
-        disk = device.VirtualDisk.FlatVer2BackingInfo(fileName=self.vmx.replace(".vmx", ".vmdk"), datastore=store.ref if store else None, diskMode="persistent", thinProvisioned=True)
+        disk = device.VirtualDisk.FlatVer2BackingInfo(fileName=self.vmx.replace(".vmx", ".vmdk"), datastore=store.ref if store else None, diskMode="persistent",
+                                                      thinProvisioned=True)
         out = [device.VirtualPCIController(key=100, deviceInfo=text(label="PCI controller 0", summary="PCI controller 0"), busNumber=0,
                                            device=[1000, 4000] + [one.key for one in vm.devices]),
-               device.ParaVirtualSCSIController(key=1000, deviceInfo=text(label="SCSI controller 0", summary="VMware paravirtual SCSI"), controllerKey=100, unitNumber=3,
+               device.ParaVirtualSCSIController(key=1000, deviceInfo=text(label="SCSI controller 0", summary="VMware paravirtual SCSI"), controllerKey=100,
+                                                unitNumber=3,
                                                 busNumber=0, device=[2000], sharedBus="noSharing", hotAddRemove=True, scsiCtlrUnitNumber=7),
                device.VirtualDisk(key=2000, deviceInfo=text(label="Hard disk 1", summary="104,857,600 KB"), backing=disk, controllerKey=1000, unitNumber=0,
                                   capacityInKB=100 << 20, capacityInBytes=100 << 30),
-               device.VirtualVmxnet3(key=4000, deviceInfo=text(label="Network adapter 1", summary=self.face.network.name), macAddress=vm.mac, addressType="manual",
+               device.VirtualVmxnet3(key=4000, deviceInfo=text(label="Network adapter 1", summary=self.face.network.name), macAddress=vm.mac,
+                                     addressType="manual",
                                      controllerKey=100, unitNumber=7, wakeOnLanEnabled=True,
                                      connectable=device.VirtualDevice.ConnectInfo(startConnected=True, allowGuestControl=True, connected=vm.power == "on"),
                                      backing=device.VirtualEthernetCard.NetworkBackingInfo(deviceName=self.face.network.name, network=self.face.network.ref))]
@@ -183,11 +197,15 @@ class VirtualMachine(Entity):
             if one.bdf and pci.same(bdf, one.bdf) or one.dynamic and any(entry["device"] == card.mt for entry in one.allowed):
                 name = pci.NAMES.get(card.mt, card.device)
         if one.dynamic:
-            backing = Passthrough.DynamicBackingInfo(deviceName=name, customLabel=one.label or None, assignedId=one.bdf if one.bdf and self.vm.power == "on" else None,
-                                                     allowedDevice=[Passthrough.AllowedDevice(vendorId=entry["vendor"], deviceId=entry["device"]) for entry in one.allowed])
+            backing = Passthrough.DynamicBackingInfo(deviceName=name, customLabel=one.label or None,
+                                                     assignedId=one.bdf if one.bdf and self.vm.power == "on" else None,
+                                                     allowedDevice=[Passthrough.AllowedDevice(vendorId=entry["vendor"], deviceId=entry["device"])
+                                                                    for entry in one.allowed])
         else:
-            backing = Passthrough.DeviceBackingInfo(deviceName=name, id=one.bdf, deviceId=one.device_id, systemId=one.system_id, vendorId=pci.short(one.vendor_id & 0xFFFF))
-        return Passthrough(key=one.key, deviceInfo=vim.Description(label="PCI device %d" % number, summary=name), backing=backing, controllerKey=100, unitNumber=18 + number)
+            backing = Passthrough.DeviceBackingInfo(deviceName=name, id=one.bdf, deviceId=one.device_id, systemId=one.system_id,
+                                                    vendorId=pci.short(one.vendor_id & 0xFFFF))
+        return Passthrough(key=one.key, deviceInfo=vim.Description(label="PCI device %d" % number, summary=name), backing=backing, controllerKey=100,
+                           unitNumber=18 + number)
 
     # ---- reconfigure: lax -------------------------------------------------------------------------------------------
 
@@ -210,7 +228,8 @@ class VirtualMachine(Entity):
         self._numbers(spec)
         devices = self._changed_devices(spec.deviceChange)  # raises before anything is changed
         for field, attribute in (("numCPUs", "cpus"), ("numCoresPerSocket", "cores_per_socket"), ("memoryMB", "memory_mb"), ("firmware", "firmware"),
-                                 ("cpuHotAddEnabled", "cpu_hot_add"), ("memoryHotAddEnabled", "memory_hot_add"), ("memoryReservationLockedToMax", "memory_locked")):
+                                 ("cpuHotAddEnabled", "cpu_hot_add"), ("memoryHotAddEnabled", "memory_hot_add"),
+                                 ("memoryReservationLockedToMax", "memory_locked")):
             value = getattr(spec, field)
             if value is not None:
                 setattr(vm, attribute, type(getattr(vm, attribute))(value))
@@ -264,7 +283,8 @@ class VirtualMachine(Entity):
             wrong("firmware")
         for name in ("cpuAllocation", "memoryAllocation"):
             allocation = getattr(spec, name)
-            if allocation is not None and (allocation.reservation is not None and allocation.reservation < 0 or allocation.limit is not None and allocation.limit < -1):
+            if allocation is not None and (allocation.reservation is not None and allocation.reservation < 0 or allocation.limit is not None
+                                           and allocation.limit < -1):
                 wrong(name)
 
     def _allocate(self, kind: str, allocation: Any, reservation: str, limit: str) -> None:
@@ -288,7 +308,8 @@ class VirtualMachine(Entity):
             old = next((one for one in devices if one.key == device.key), None)
             if change.operation == "add":
                 if given.count(device.key) > 1 or old is not None:
-                    raise vim.fault.InvalidDeviceSpec(deviceIndex=index, property="virtualDeviceSpec.device.key", msg="Invalid configuration for device '%d'." % index)
+                    raise vim.fault.InvalidDeviceSpec(deviceIndex=index, property="virtualDeviceSpec.device.key",
+                                                      msg="Invalid configuration for device '%d'." % index)
                 if len(devices) >= MAX_PASSTHRU:
                     raise vim.fault.TooManyDevices(deviceIndex=index, msg="The maximum number of passthrough devices is %d." % MAX_PASSTHRU)
                 used = {one.key for one in self.vm.devices} | {one.key for one in devices}
@@ -297,7 +318,8 @@ class VirtualMachine(Entity):
                 key = old.key
                 devices.remove(old)
             else:
-                raise vim.fault.InvalidDeviceSpec(deviceIndex=index, property="virtualDeviceSpec.device.key", msg="Invalid configuration for device '%d'." % index)
+                raise vim.fault.InvalidDeviceSpec(deviceIndex=index, property="virtualDeviceSpec.device.key",
+                                                  msg="Invalid configuration for device '%d'." % index)
             devices.append(self._device(index, key, device.backing, devices))
         return sorted(devices, key=lambda one: one.key)
 
@@ -332,7 +354,8 @@ class VirtualMachine(Entity):
         vm = self.reachable()
         if self.power_state != needed:
             raise vim.fault.InvalidPowerState(requestedState=wanted, existingState=self.power_state,
-                                              msg="The attempted operation cannot be performed in the current state (%s)." % ("Powered on" if vm.power == "on" else "Powered off"))
+                                              msg="The attempted operation cannot be performed in the current state (%s)."
+                                              % ("Powered on" if vm.power == "on" else "Powered off"))
         return vm
 
     def PowerOnVM_Task(self, call: Call, host: Any = None) -> Any:
@@ -390,7 +413,7 @@ class VirtualMachine(Entity):
         def suspend(task: Any) -> None:
             vm = self._power("poweredOn", "suspended")
             if vm.devices:
-                raise vim.fault.InvalidState(msg="The operation is not allowed in the current state: a virtual machine with a passthrough device cannot be suspended.")
+                raise vim.fault.InvalidState(msg="A virtual machine with a passthrough device cannot be suspended.")
             raise vmodl.fault.NotSupported(msg="The lab does not suspend virtual machines.")
         return call.task(self, "suspend", suspend)
 
@@ -465,6 +488,7 @@ class EnvironmentBrowser(Managed):
         real = managed.reachable()
         rows = [vim.vm.PciPassthroughInfo(name=device.id, pciDevice=device, systemId=managed.system_id, configurationTag=[]) for device in pci.devices(real)
                 if device.id in real.passthru and real.passthru[device.id].active]
-        return fill(vim.vm.ConfigTarget(numCpus=2 * real.cores, numCpuCores=real.cores, numNumaNodes=real.sockets, smcPresent=False, maxMemMBOptimalPerf=real.memory_mb,
+        return fill(vim.vm.ConfigTarget(numCpus=2 * real.cores, numCpuCores=real.cores, numNumaNodes=real.sockets, smcPresent=False,
+                                        maxMemMBOptimalPerf=real.memory_mb,
                                         supportedMaxMemMB=real.memory_mb, autoVmotion=False, pciPassthrough=rows, dynamicPassthrough=dynamic_devices(real),
                                         network=[vim.vm.NetworkInfo(name=self.face.network.name, network=self.face.network.get_summary())]))

@@ -181,8 +181,8 @@ def text_of(value: Any, kind: Any, version: str, tag: str = "returnval") -> str:
 
 
 def envelope(inner: str) -> bytes:
-    return ('<?xml version="1.0" encoding="UTF-8"?>\n<soapenv:Envelope xmlns:soapenc="http://schemas.xmlsoap.org/soap/encoding/" xmlns:soapenv="%s" xmlns:xsd="%s"'
-            ' xmlns:xsi="%s">\n<soapenv:Body>\n%s\n</soapenv:Body>\n</soapenv:Envelope>'
+    return ('<?xml version="1.0" encoding="UTF-8"?>\n<soapenv:Envelope xmlns:soapenc="http://schemas.xmlsoap.org/soap/encoding/"'
+            ' xmlns:soapenv="%s" xmlns:xsd="%s" xmlns:xsi="%s">\n<soapenv:Body>\n%s\n</soapenv:Body>\n</soapenv:Envelope>'
             % (SoapAdapter.XMLNS_SOAPENV, SoapAdapter.XMLNS_XSD, SoapAdapter.XMLNS_XSI, inner)).encode("utf-8")
 
 
@@ -204,7 +204,7 @@ def fault(problem: Any, version: str) -> bytes:
 
 def coerce(value: Any, kind: Any) -> Any:
     """The value as its declared type: else an enum goes out as xsd:string and a long as xsd:int."""
-    if value is None or not isinstance(kind, type) or type(value) is kind or kind is object:
+    if value is None or not isinstance(kind, type) or type(value) is kind or kind is object:  # pylint: disable=unidiomatic-typecheck
         return value
     if isinstance(value, list):
         return value if isinstance(value, Array) else kind([coerce(item, kind.Item) for item in value])

@@ -169,7 +169,8 @@ def test_device_that_is_not_active(site):
     assert site.world.vms[VM].power == "off"
 
 
-@pytest.mark.parametrize("wrong", [dict(deviceId="4119"), dict(deviceId="1019"), dict(systemId="11111111-0000-0000-0000-000000000000"), dict(vendorId=0x1234), dict(deviceId="0x1017")])
+@pytest.mark.parametrize("wrong", [dict(deviceId="4119"), dict(deviceId="1019"), dict(systemId="11111111-0000-0000-0000-000000000000"), dict(vendorId=0x1234),
+                                   dict(deviceId="0x1017")])
 def test_ids_are_taken_by_reconfigure_and_refused_by_power_on(site, wrong):
     ready(site, site.fixed(VM, IB, **wrong))
     with pytest.raises(vim.fault.GenericVmConfigFault, match="systemId does not match the current system or the deviceId and vendorId .* currently at 59:0.0"):

@@ -21,7 +21,8 @@ XSI = "{http://www.w3.org/2001/XMLSchema-instance}type"
 VIM = "{urn:vim25}"
 SOAP = "{http://schemas.xmlsoap.org/soap/envelope/}"
 ENVELOPE = ('<?xml version="1.0" encoding="UTF-8"?><soapenv:Envelope xmlns:soapenv="http://schemas.xmlsoap.org/soap/envelope/" '
-            'xmlns:xsi="http://www.w3.org/2001/XMLSchema-instance" xmlns:xsd="http://www.w3.org/2001/XMLSchema"><soapenv:Body>%s</soapenv:Body></soapenv:Envelope>')
+            'xmlns:xsi="http://www.w3.org/2001/XMLSchema-instance" xmlns:xsd="http://www.w3.org/2001/XMLSchema">'
+            '<soapenv:Body>%s</soapenv:Body></soapenv:Envelope>')
 
 
 class Raw:
@@ -50,7 +51,8 @@ class Raw:
         return status, ET.fromstring(text).find(SOAP + "Body")[0]
 
     def login(self):
-        status, answer = self.call('<Login xmlns="urn:vim25"><_this type="SessionManager">SessionManager</_this><userName>%s</userName><password>%s</password></Login>'
+        status, answer = self.call('<Login xmlns="urn:vim25"><_this type="SessionManager">SessionManager</_this>'
+                                   '<userName>%s</userName><password>%s</password></Login>'
                                    % (self.user, self.password))
         assert status == 200 and answer.tag == VIM + "LoginResponse"
         return answer
@@ -138,7 +140,8 @@ def test_types_inside_an_any_type(raw):
     assert (values["runtime.inMaintenanceMode"].get(XSI), values["runtime.inMaintenanceMode"].text) == ("xsd:boolean", "false")
     assert (values["hardware.memorySize"].get(XSI), values["hardware.memorySize"].text) == ("xsd:long", str(393216 << 20))
     assert values["vm"].get(XSI) == "ArrayOfManagedObjectReference"
-    assert [(one.tag, one.get(XSI), one.get("type")) for one in values["vm"]][:1] == [(VIM + "ManagedObjectReference", "ManagedObjectReference", "VirtualMachine")]
+    assert [(one.tag, one.get(XSI), one.get("type"))
+            for one in values["vm"]][:1] == [(VIM + "ManagedObjectReference", "ManagedObjectReference", "VirtualMachine")]
     devices = values["config.pciPassthruInfo"]
     assert devices.get(XSI) == "ArrayOfHostPciPassthruInfo"
     assert {(one.tag, one.get(XSI)) for one in devices} == {(VIM + "HostPciPassthruInfo", "HostPciPassthruInfo")}
@@ -174,7 +177,8 @@ DEVICE = """<ReconfigVM_Task xmlns="urn:vim25"><_this type="VirtualMachine">vm-2
   <id>0000:3b:00.0</id><deviceId>1017</deviceId>%s<vendorId>%d</vendorId></backing></device></deviceChange></spec></ReconfigVM_Task>"""
 
 
-@pytest.mark.parametrize("values, text", [(("add", "<systemId>s</systemId>", 0x8086), "out of range"), (("add", "<systemId>s</systemId><color/>", 0x15B3), "color"),
+@pytest.mark.parametrize("values, text", [(("add", "<systemId>s</systemId>", 0x8086), "out of range"),
+                                          (("add", "<systemId>s</systemId><color/>", 0x15B3), "color"),
                                           (("attach", "<systemId>s</systemId>", 0x15B3), "attach")])
 def test_what_pyvmomi_lets_pass_is_refused(raw, site, values, text):
     raw.login()
