@@ -7,7 +7,7 @@
 import csv
 import json
 import re
-import xml.etree.ElementTree as ElementTree
+from xml.etree import ElementTree
 
 from ansible_collections.vhpc.rdma.plugins.module_utils.errors import ParseError
 from ansible_collections.vhpc.rdma.plugins.module_utils.tools import text as clean
@@ -15,7 +15,8 @@ from ansible_collections.vhpc.rdma.plugins.module_utils.tools import text as cle
 RULE = re.compile(r"^\s*-{2,}(?:\s+-{2,})*\s*$")
 TAG = re.compile(r"^\s*\[(\w+)\]\s*$")
 ERROR = re.compile(r"^\s*(?!Failed to (?:get IB|open NETLINK|modify)|Unable to (?:find the Infiniband|query port)|Cannot get driver"
-                   r"|Error: (?:One or more|ipv|any valid)|Invalid (?:command:|benchmark name))(?:Error:|Errors?\s*:|Unable to\b|Unknown (?:command|namespace|option)"
+                   r"|Error: (?:One or more|ipv|any valid)|Invalid (?:command:|benchmark name))(?:Error:|Errors?\s*:|Unable to\b|Unknown "
+                   r"(?:command|namespace|option)"
                    r"|Connect to \S+ failed|Got no data from process|Invalid\b|Could not\b|Cannot\b"
                    r"|Can't\b|Failed to\b|No such\b|Permission denied\b|Not (?:found|allowed|permitted)\b|The (?:host|system|operation)\b.*\b(?:not"
                    r"|cannot|already)\b"
@@ -335,13 +336,16 @@ def parse_module_parameters(text):
             raise ParseError("module_parameters", "rows without name, type and value", whole)
         return {"parameters": dict((row.get("name", ""), {"type": _plain(row.get("type")), "value": _plain(row.get("value")),
                                                           "description": _plain(row.get("description"))}) for row in rows)}
-    at = next((index for index, line in enumerate(found) if RULE.match(line)), None)
-    if at is None:
-        return dict(_failed(text, "module_parameters", "no table of parameters in it"), parameters={})
-    starts = [match.start() for match in re.finditer(r"-+", found[at])]
-    header = next((line for line in reversed(found[:at]) if line.strip()), "")
-    if header and not re.match(r"^\s*Name\s+Type\s+Value\b", header):
-        raise ParseError("module_parameters", "a table with other columns", whole)
+    at, starts = next((index for index, line in enumerate(found) if RULE.match(line)), None), []
+    if at is not None:
+        starts = [match.start() for match in re.finditer(r"-+", found[at])]
+        header = next((line for line in reversed(found[:at]) if line.strip()), "")
+        if header and not re.match(r"^\s*Name\s+Type\s+Value\b", header):
+            raise ParseError("module_parameters", "a table with other columns", whole)
+    else:  # rows through grep
+        at = next((index for index, line in enumerate(found) if line.strip() and not re.match(r"^\s*Name\s+Type\s+Value\b", line)), 0) - 1
+        if not _parameter_fallback(found[at + 1], ["name", "type", "value", "description"]):
+            return dict(_failed(text, "module_parameters", "no table of parameters in it"), parameters={})
     out, last = {}, None
     for line in found[at + 1:]:
         if not line.strip():

@@ -19,7 +19,7 @@ PORT_HEAD = re.compile(r"^\s*Port (\d+):\s*$")
 CODE_SUFFIX = re.compile(r"^(.*?)\s*\((\d+)\)$")
 STATUS_ERROR = re.compile(r"^\s*(?:Fatal error:|ibstatus: |.*sys files not found)", re.I)
 STAT_ERROR = re.compile(r"^\s*(?:ibpanic:|iberror:|ibwarn:|ibstat: |.*IB device can't be found|.*stat of IB device|Usage: ibstat)", re.I)
-LINK = re.compile(r"^\s*(?:link\s+|(\d+)/(\d+):\s*)([\w.-]+)/(\d+|-):?(?:\s+(.*))?$")
+LINK = re.compile(r"^\s*(?:link\s+|(\d+)/(\d+|-):\s*)([\w.-]+)/(\d+|-):?(?:\s+(.*))?$")
 LINK_ERROR = re.compile(r"^\s*(?:Failed to open NETLINK|Wrong device|[Ee]rror: (?!Missing|Unknown|One or more|ipv|any valid|BW result)|RTNETLINK|Object \""
                         r"|Unknown parameter '|Usage: rdma|Command \"\S+\" is unknown"
                         r"|Device \S+ (?:not|does)|No device name|Link \S+ (?:not|does))")
@@ -127,7 +127,8 @@ def parse_ibv_devinfo(text):
     if listed is not None:
         return {"devices": listed}
     message = "; ".join(line.strip() for line in found if line.strip())
-    if not re.search(r"^\s*(?:No IB devices found|Failed to (?:get (?:IB devices list|page size)|open device|query (?:device props|port \d+ props|gid |pkey|sys))"
+    if not re.search(r"^\s*(?:No IB devices found|Failed to (?:get (?:IB devices list|page size)|open device|query (?:device props|port \d+ props|gid "
+                     r"|pkey|sys))"
                      r"|IB device '\S+' (?:wasn't|was not) found|Invalid port requested|libibverbs: Warning|Usage: ibv_)", "\n".join(found), re.M | re.I):
         raise ParseError("ibv_devinfo", "no hca_id in it", "\n".join(found))
     return {"devices": [], "error": message}
@@ -172,7 +173,7 @@ def parse_rdma_link(text):
     known = not whole
     for line in found:
         link = LINK.match(line)
-        device = re.match(r"^\s*(\d+):\s+([\w.-]+):\s+(node_type\s.*)$", line)
+        device = re.match(r"^\s*(\d+):\s+([\w.-]+):\s+((?:node_type|pd|cq|qp|cm_id|mr|ctx|srq)\s.*)$", line)
         if link:
             out["links"].append(dict(_link(link.group(3), link.group(4), link.group(1)), **_words(link.group(5) or "")))
             known = True

@@ -141,7 +141,8 @@ def test_nic_get_has_its_address_with_a_colon():
 
 
 def test_version_maintenance_mode_acceptance():
-    assert esxcli.parse_version("   Product: VMware ESXi\n   Version: 7.0.2\n   Build: Releasebuild-17867351\n   Update: 2\n   Patch: 0\n")["build_number"] == 17867351
+    assert esxcli.parse_version("   Product: VMware ESXi\n   Version: 7.0.2\n   Build: Releasebuild-17867351\n   Update: 2\n"
+                                "   Patch: 0\n")["build_number"] == 17867351
     assert esxcli.parse_version("   Product: VMware ESXi\n   Version: 5.5.0\n   Build: Releasebuild-1\n   Update: 3\n")["patch"] == ""
     assert esxcli.parse_version("VMware ESXi 8.0.2 build-22380479\n")["version"] == "8.0.2"
     assert esxcli.parse_maintenance_mode("Enabled\n") == {"enabled": True} and esxcli.parse_maintenance_mode("Disabled\n") == {"enabled": False}
@@ -152,7 +153,8 @@ def test_version_maintenance_mode_acceptance():
 
 
 def test_any_table_and_any_block():
-    rows = esxcli.table("VF ID  Active  PCI Address     Owner World ID\n-----  ------  --------------  --------------\n    3   false  00000:094:00.4   -\n")["rows"]
+    rows = esxcli.table("VF ID  Active  PCI Address     Owner World ID\n-----  ------  --------------  --------------\n"
+                        "    3   false  00000:094:00.4   -\n")["rows"]
     assert rows == [{"VF ID": "3", "Active": "false", "PCI Address": "00000:094:00.4", "Owner World ID": "-"}]
     assert esxcli.nested("A: 1\n   B:\n      C: x y\n      D:\n   E: 2\n") == {"A": "1", "B": {"C": "x y", "D": ""}, "E": "2"}
 

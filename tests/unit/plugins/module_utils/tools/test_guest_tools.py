@@ -10,7 +10,8 @@ from ansible_collections.vhpc.rdma.tests.unit.plugins.module_utils.tools.samples
 
 
 @pytest.mark.parametrize("name, provider, version", [
-    ("s", "mlnx_ofed", "5.8-4.1.5.0"), ("doca", "doca", "24.10-0.7.0"), ("en", "mlnx_en", "23.10-2.1.3.1"), ("n", "", "5.8-4.1.5.0"), ("full", "mlnx_ofed", "5.8-4.1.5.0")])
+    ("s", "mlnx_ofed", "5.8-4.1.5.0"), ("doca", "doca", "24.10-0.7.0"), ("en", "mlnx_en", "23.10-2.1.3.1"), ("n", "", "5.8-4.1.5.0"),
+    ("full", "mlnx_ofed", "5.8-4.1.5.0")])
 def test_ofed_info(name, provider, version):
     out = ofed.parse(sample("ofed_info", name))
     assert (out["provider"], out["version"]) == (provider, version)
@@ -26,7 +27,8 @@ def test_ofed_info_packages_and_foreign_text():
 
 def test_installer_asks_for_packages():
     out = ofed.parse_install("Error: One or more required packages for installing MLNX_OFED_LINUX are missing.\n"
-                             "Please install the missing packages using your Linux distribution Package Management tool.\nRun:\nyum install tk kernel-modules-extra\n")
+                             "Please install the missing packages using your Linux distribution Package Management tool.\nRun:\n"
+                             "yum install tk kernel-modules-extra\n")
     assert (out["status"], out["kind"], out["missing"]) == ("failed", "packages", ["tk", "kernel-modules-extra"])
 
 
@@ -37,7 +39,8 @@ def test_the_same_sentence_is_only_a_notice_on_debian():
 
 
 def test_installer_without_drivers_for_the_kernel():
-    out = ofed.parse_install("Logs dir: /tmp/MLNX_OFED_LINUX.1.logs\nThe 4.18.0-477.el8.x86_64 kernel is installed, MLNX_OFED_LINUX does not have drivers available for this kernel.\n"
+    out = ofed.parse_install("Logs dir: /tmp/MLNX_OFED_LINUX.1.logs\nThe 4.18.0-477.el8.x86_64 kernel is installed, MLNX_OFED_LINUX does not have drivers "
+                             "available for this kernel.\n"
                              "You can run mlnx_add_kernel_support.sh in order to to generate an MLNX_OFED_LINUX package with drivers for this kernel.\n")
     assert (out["status"], out["kind"], out["kernel"], out["add_kernel_support"]) == ("failed", "kernel", "4.18.0-477.el8.x86_64", True)
 
@@ -57,7 +60,8 @@ def test_openibd_restart(blanks):
 def test_openibd_failures_and_status():
     out = ofed.parse_openibd("Unloading mlx_compat      [FAILED]\nrmmod: ERROR: Module mlx_compat is in use by: nvme_core\n")
     assert out["ok"] is False and "nvme_core" in out["error"]
-    out = ofed.parse_openibd("\n  HCA driver loaded\n\nConfigured IPoIB devices:\n\nCurrently active IPoIB devices:\nConfigured Mellanox EN devices:\nens224\n\n"
+    out = ofed.parse_openibd("\n  HCA driver loaded\n\nConfigured IPoIB devices:\n\nCurrently active IPoIB devices:\nConfigured Mellanox EN devices:\n"
+                             "ens224\n\n"
                              "Currently active Mellanox devices:\nens224\nib0\n\nThe following OFED modules are loaded:\n\n  rdma_ucm\n  mlx5_core\n")
     assert out["status"]["loaded"] is True and out["status"]["ipoib_configured"] == [] and out["status"]["active"] == ["ens224", "ib0"]
     assert "force-restart" in ofed.parse_openibd("\nUsage: openibd {start|force-start|restart|force-restart|status}\n")["actions"]

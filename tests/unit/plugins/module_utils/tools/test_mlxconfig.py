@@ -119,7 +119,8 @@ def test_errors_have_a_kind_and_name_the_parameter(name, kind, parameter):
 
 
 @pytest.mark.parametrize("text, kind", [
-    ("-E- Failed to identify the device", "open"), ("-E- Device in Livefish mode is not supported", "livefish"), ("-E- Unsupported device", "unsupported_device"),
+    ("-E- Failed to identify the device", "open"), ("-E- Device in Livefish mode is not supported", "livefish"),
+    ("-E- Unsupported device", "unsupported_device"),
     ("-E- Device doesn't support any configuration changes.", "unsupported_device"), ("-E- The Parameter NUM_OF_VFS has Illegal constraint.", "constraint"),
     ("-E- Failed to set TLV settings Device is busy", "busy"), ("-E- No devices found", "no_device"), ("-E- Duplicate parameter, SRIOV_EN.", "argument"),
     ("-E- Index 9 of the parameter MODULE_SPLIT_M0 is out of range. Maximal index is 7", "value_range"), ("-E- Cannot access NV register", "open"),
