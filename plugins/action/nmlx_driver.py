@@ -115,5 +115,6 @@ class ActionModule(RdmaAction):
         for module in modules:
             now = self._configured(module, read)
             if dict(now) != dict(after[module]):
-                raise RdmaError("set the options of module %s" % module, self.host, "esxcli reported success, but the module is configured with '%s' instead of '%s'"
+                raise RdmaError("set the options of module %s" % module, self.host,
+                                "esxcli reported success, but the module is configured with '%s' instead of '%s'"
                                 % (driver_options.join(now), driver_options.join(after[module])), code="NOT_KEPT")

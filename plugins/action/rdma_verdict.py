@@ -36,7 +36,8 @@ class ActionModule(RdmaAction):
         if not collected or not summary["judged"]:
             result["msg"] = "Nothing to judge: %s." % ("no guest has measured" if not collected else "one guest alone has no partner")
         elif summary["status"] == "fail" and params["enforce"] and not self.check_mode:
-            raise RdmaError("prove the fabric", why="%d of %d measurements are not as they must be. %s" % (summary["failed"], summary["judged"], " ".join(text[:SHOWN])),
+            raise RdmaError("prove the fabric", why="%d of %d measurements are not as they must be. %s"
+                            % (summary["failed"], summary["judged"], " ".join(text[:SHOWN])),
                             hint="see blame and verdicts of this result, and the report", code="VERDICT", data=result)
         return result
 
@@ -75,6 +76,7 @@ class ActionModule(RdmaAction):
                 values = row["values"]
                 if values["n"]:
                     out.append("%s %s: %d pairs, median %.2f %s, from %.2f to %.2f; limit %s; %d passed, %d with a warning, %d failed." % (
-                        part["name"], test, row["passed"] + row["warned"] + row["failed"], values["median"], row["unit"], values["min"], values["max"], row["limit"],
+                        part["name"], test, row["passed"] + row["warned"] + row["failed"], values["median"], row["unit"], values["min"], values["max"],
+                        row["limit"],
                         row["passed"], row["warned"], row["failed"]))
         return out

@@ -18,7 +18,8 @@ ROCE_MTU = (1280, 9978)
 # Profiles of the same name have the same UUID on every run and guest, so that NetworkManager sees a change and not a new one.
 NAMESPACE = uuid.UUID("5d4ae0c8-6e58-5f3a-9d0e-6a1f2f8a7c11")
 # The keys of a profile that this collection decides; others that a person added stay as they are.
-OURS = ("connection.id", "connection.uuid", "connection.type", "connection.autoconnect", "connection.autoconnect-priority", "ethernet.mac-address", "ethernet.mtu",
+OURS = ("connection.id", "connection.uuid", "connection.type", "connection.autoconnect", "connection.autoconnect-priority", "ethernet.mac-address",
+        "ethernet.mtu",
         "infiniband.mac-address", "infiniband.mtu", "infiniband.transport-mode", "ipv4.method", "ipv4.address1", "ipv4.never-default", "ipv6.method")
 
 
@@ -57,7 +58,8 @@ def check_mtu(role, mtu, where=""):
     """Refuse an MTU that the port cannot have."""
     what = "set MTU %s on the %s port" % (mtu, role)
     if role == "ib" and mtu not in IPOIB_MTU:
-        raise RdmaError(what, where, "IPoIB in datagram mode has the MTU of the fabric less 4: 2044 or 4092 (65520 was connected mode, which drivers of today do not have)",
+        raise RdmaError(what, where, "IPoIB in datagram mode has the MTU of the fabric less 4: 2044 or 4092 (65520 was connected mode, which drivers of today "
+                                     "do not have)",
                         "use 4092, or 2044 where the fabric has an MTU of 2048", code="MTU")
     if role == "roce" and not ROCE_MTU[0] <= mtu <= ROCE_MTU[1]:
         raise RdmaError(what, where, "an Ethernet port takes %d to %d" % ROCE_MTU, "use 9000, which gives RoCE its largest MTU of 4096", code="MTU")
@@ -88,7 +90,8 @@ def profile(role, name, mac, address, mtu):
     """The NetworkManager profile of a port as key -> text ("section.key"). It is bound to the port by MAC, never by name."""
     section = "infiniband" if role == "ib" else "ethernet"
     out = {"connection.id": name, "connection.uuid": str(uuid.uuid5(NAMESPACE, name)), "connection.type": section, "connection.autoconnect": "true",
-           "connection.autoconnect-priority": "100", section + ".mac-address": mac.upper(), "ipv4.method": "manual" if address else "disabled", "ipv6.method": "ignore"}
+           "connection.autoconnect-priority": "100", section + ".mac-address": mac.upper(), "ipv4.method": "manual" if address else "disabled",
+           "ipv6.method": "ignore"}
     if mtu:
         out[section + ".mtu"] = str(mtu)
     if role == "ib":

@@ -206,10 +206,12 @@ class Walker:
                 told = rdma.findings(port)[0]
                 self.faults[fabric] = dict(cause="port-down", text="%s: %s" % (told["thing"], told["text"]), hint=told["hint"])
             elif fabric == "roce" and self.ports[fabric]["gid_index"] is None:
-                self.faults[fabric] = dict(cause="gid", text="%s has no RoCE v2 GID with an IPv4 address" % rdma.describe(port), hint="give it an address with rdma_link")
+                self.faults[fabric] = dict(cause="gid", text="%s has no RoCE v2 GID with an IPv4 address" % rdma.describe(port),
+                                           hint="give it an address with rdma_link")
         for test in self.spec["tests"]:
             if not self.system.find("ib_" + test):
-                self.faults[test] = dict(cause="no-program", text="ib_%s is not installed on %s" % (test, self.me), hint="install perftest, or the OFED that has it")
+                self.faults[test] = dict(cause="no-program", text="ib_%s is not installed on %s" % (test, self.me),
+                                         hint="install perftest, or the OFED that has it")
         if not any(test in self.faults for test in self.spec["tests"]):
             try:
                 # Returns 1 although it is no failure.
@@ -259,7 +261,8 @@ class Walker:
         """Write one measurement down: a line of the result file."""
         fabric, test = self.items[index]
         server, client = (self.me, step["partner"]) if step["server"] else (step["partner"], self.me)
-        line = dict(fabric=fabric, test=test, round=step["round"], server=server, client=client, rows=rows or [], error=error, seconds=round(seconds, 3), attempts=attempts, by=by)
+        line = dict(fabric=fabric, test=test, round=step["round"], server=server, client=client, rows=rows or [], error=error, seconds=round(seconds, 3),
+                    attempts=attempts, by=by)
         if versions:
             line["versions"] = versions
         data = json.dumps(line, separators=(",", ":")) + "\n"
@@ -325,7 +328,8 @@ class Walker:
         try:
             door, greeting = self.meet(step)
         except Gone as gone:
-            self.failed(step, 0, "peer-dead", "%s: %s" % (step["partner"], gone), "see whether that guest is up and whether its TCP ports %s and %s are open" % (
+            self.failed(step, 0, "peer-dead", "%s: %s" % (step["partner"], gone), "see whether that guest is up and whether its TCP ports %s and %s "
+                                                                                  "are open" % (
                 self.spec["control_port"], self.spec["port"]))
             return
         versions = "%s/%s" % (self.version, greeting.get("version")) if greeting.get("version") != self.version else ""
@@ -334,7 +338,8 @@ class Walker:
                 self.measure_item(step, index, door, versions)
                 self.done += 1
         except Gone as gone:
-            self.failed(step, index, "peer-lost", "%s went away in the middle: %s" % (step["partner"], gone), "see whether that guest still runs, and its log in %s" % self.folder)
+            self.failed(step, index, "peer-lost", "%s went away in the middle: %s" % (step["partner"], gone),
+                        "see whether that guest still runs, and its log in %s" % self.folder)
         finally:
             door.close()
 
@@ -421,7 +426,8 @@ class Walker:
                 break
             why = self.missing(step)
             if why:
-                self.failed(step, 0, "peer-dead", "%s: %s" % (step["partner"], why), "see whether that guest is up and whether its TCP ports %s and %s are open" % (
+                self.failed(step, 0, "peer-dead", "%s: %s" % (step["partner"], why), "see whether that guest is up and whether its TCP ports %s and %s "
+                                                                                     "are open" % (
                     self.spec["control_port"], self.spec["port"]), by="server")
                 return
             self.check_time(step)
@@ -442,7 +448,8 @@ class Walker:
                     index += 1
                     self.done += 1
         except Gone as gone:
-            self.failed(step, index, "peer-lost", "%s went away in the middle: %s" % (step["partner"], gone), "see whether that guest still runs, and its log in %s" % self.folder,
+            self.failed(step, index, "peer-lost", "%s went away in the middle: %s" % (step["partner"], gone),
+                        "see whether that guest still runs, and its log in %s" % self.folder,
                         by="server")
         finally:
             if self.process is not None:

@@ -17,7 +17,8 @@ RETURN_CODES = {
     2: ("there is no firmware for the adapter", "the firmware is not this step's task: leave firmware_update off"),
     22: ("it does not know a parameter", "check installer_arguments against the release"),
     28: ("there is not enough room on the file system", "make room in the root file system and in /tmp"),
-    171: ("it does not apply: no supported adapter was found", "check that the card's functions are attached to the VM (lspci), or give --skip-unsupported-devices-check"),
+    171: ("it does not apply: no supported adapter was found",
+          "check that the card's functions are attached to the VM (lspci), or give --skip-unsupported-devices-check"),
     172: ("prerequisites are missing", "name the packages in prerequisites"),
     173: ("the mst driver could not be started", "leave firmware_update off, or check that the kernel allows the driver (secure boot)"),
 }

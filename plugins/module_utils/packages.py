@@ -23,7 +23,8 @@ def missing(system, names):
         dummy, out, err = system.run(["dpkg-query", "-W", "-f", "${Package} ${db:Status-Status}\\n"] + list(names), timeout=60)
         there = set(line.split()[0] for line in out.splitlines() if line.endswith(" installed"))
         return [name for name in names if name not in there]
-    raise RdmaError("read the installed packages", system.name(), "neither rpm nor dpkg-query is there", "install the prerequisites yourself and give prerequisites: []", code="RPM")
+    raise RdmaError("read the installed packages", system.name(), "neither rpm nor dpkg-query is there",
+                    "install the prerequisites yourself and give prerequisites: []", code="RPM")
 
 
 def install(system, names, timeout):

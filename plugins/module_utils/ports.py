@@ -148,16 +148,19 @@ def choose(ports, role, guid="", mac="", where=""):
         raise RdmaError(what, where, "%d ports have link layer %s%s: %s" % (len(found), layer, asked, ", ".join(describe(port) for port in found)),
                         "name the one that is meant by its guid or mac", code="PORT_AMBIGUOUS")
     if not ports:
-        raise RdmaError(what, where, "the guest shows no RDMA device", "check that both functions of the card are attached to the VM, that the VM was started since, "
+        raise RdmaError(what, where, "the guest shows no RDMA device",
+                        "check that both functions of the card are attached to the VM, that the VM was started since, "
                         "and that the driver is loaded (/etc/init.d/openibd status)", code="NO_DEVICE")
     raise RdmaError(what, where, "no port has link layer %s%s; there are: %s" % (layer, asked, "; ".join(describe(port) for port in ports)),
-                    "check LINK_TYPE_P1 and LINK_TYPE_P2 in the card's firmware (1 is InfiniBand, 2 is Ethernet) and that the host was rebooted since they were set",
+                    "check LINK_TYPE_P1 and LINK_TYPE_P2 in the card's firmware (1 is InfiniBand, 2 is Ethernet) and that the host was rebooted since they "
+                    "were set",
                     code="LINK_TYPE")
 
 
 def describe(port):
     """A port in words, with what stays the same over a reboot."""
-    return "%s port %d (%s, %s%s)" % (port["device"], port["port"], port["link_layer"], "guid %s" % port["guid"] if port["role"] == "ib" else "mac %s" % port["mac"],
+    return "%s port %d (%s, %s%s)" % (port["device"], port["port"], port["link_layer"],
+                                      "guid %s" % port["guid"] if port["role"] == "ib" else "mac %s" % port["mac"],
                                       ", %s" % port["netdev"] if port["netdev"] else "")
 
 

@@ -29,7 +29,8 @@ class System:
     def __init__(self, root="/"):
         root = root or "/"
         if not os.path.isabs(root):
-            raise RdmaError("use %r as the root of a system" % root, why="it is not an absolute path", hint="give root as a path that starts with /", code="ROOT")
+            raise RdmaError("use %r as the root of a system" % root, why="it is not an absolute path", hint="give root as a path that starts with /",
+                            code="ROOT")
         self.root = os.path.realpath(root)
         if not os.path.isdir(self.root):
             raise RdmaError("use %r as the root of a system" % root, why="there is no such directory", code="ROOT")

@@ -91,7 +91,8 @@ class Software:
             if answer.ok and wanted != {found}:
                 problems.append("%s has SHA-256 %s, not %s" % (path, found, ", ".join(sorted(wanted))))
         if problems:
-            raise RdmaError("install software", host, "; ".join(problems), "put the right file there; nothing was installed", code="FILE", data={"problems": problems})
+            raise RdmaError("install software", host, "; ".join(problems), "put the right file there; nothing was installed", code="FILE",
+                            data={"problems": problems})
         for path, answer in zip(files, about):
             for vib in esxcli.parse_vib_list(answer.text)["vibs"] if answer.ok else ():  # older hosts cannot tell: the installation itself will
                 if software_plan.stronger(self.level, vib.get("acceptance_level", "")):
@@ -134,7 +135,8 @@ class Software:
             if not software_plan.fits(have, package):
                 skipped = [vib for result in results for vib in result["skipped"] if package["name"] in vib]
                 wrong.append("%s is %s after the installation, not %s%s" % (
-                    package["name"], have or "not installed", software_plan.wanted_text(package), " (esxcli skipped %s)" % ", ".join(skipped) if skipped else ""))
+                    package["name"], have or "not installed", software_plan.wanted_text(package),
+                    " (esxcli skipped %s)" % ", ".join(skipped) if skipped else ""))
         wrong += ["%s is still installed" % name for name in self.plan["remove"] if name in self.following]
         if wrong:
             raise RdmaError("install software", self.shell.host, "; ".join(wrong), "see whether the file holds that VIB in that version", code="NOT_KEPT",

@@ -46,8 +46,8 @@ def _versions(variables: dict, results: dict) -> dict:
     """ESXi: version, driver, tools, card. Guest: OFED and kernel."""
     info, firmware = results.get("esxi_info_result", {}), results.get("esxi_firmware_result", {})
     proof = results.get("esxi_proof_result", {})
-    vibs = {**{n: v for n, v in (info.get("vibs") or {}).items()}, **{n: v for n, v in (results.get("esxi_software_result", {}).get("vibs") or {}).items()},
-            **{n: v for n, v in (results.get("esxi_driver_result", {}).get("vibs") or {}).items()}}
+    vibs = {**(info.get("vibs") or {}), **(results.get("esxi_software_result", {}).get("vibs") or {}),
+            **(results.get("esxi_driver_result", {}).get("vibs") or {})}
 
     def vib(name: str) -> str:
         entry = vibs.get(name)
@@ -109,9 +109,11 @@ def pairs_csv(data: dict) -> str:
     """One line per pair and fabric."""
     out = io.StringIO()
     writer = csv.writer(out, lineterminator="\n")
-    writer.writerow(["source", "fabric", "server", "client", "status"] + ["%s_%s" % (test, unit.replace("/", "p")) for test, (dummy, unit, dummy2) in TESTS.items()])
+    writer.writerow(["source", "fabric", "server", "client", "status"]
+                    + ["%s_%s" % (test, unit.replace("/", "p")) for test, (dummy, unit, dummy2) in TESTS.items()])
     for pair in data["verdict"].get("pairs") or []:
-        writer.writerow([data["source"], pair["fabric"], pair["server"], pair["client"], pair["status"]] + [(pair.get(test) or {}).get("value") for test in TESTS])
+        writer.writerow([data["source"], pair["fabric"], pair["server"], pair["client"], pair["status"]]
+                        + [(pair.get(test) or {}).get("value") for test in TESTS])
     return out.getvalue()
 
 
@@ -171,7 +173,8 @@ def chart(curve: dict) -> str:
     for power in range(int(x0), int(x1) + 1, 3):
         out.append('<text x="%.1f" y="%d" text-anchor="middle">%s</text>' % (x(2 ** power), HEIGHT - BOTTOM + 16, size_text(2 ** power)))
     out.append('<text x="%d" y="%d" text-anchor="middle">message size (bytes)</text>' % ((LEFT + WIDTH - RIGHT) // 2, HEIGHT - 8))
-    out.append('<text x="14" y="%d" text-anchor="middle" transform="rotate(-90 14 %d)">%s</text>' % ((TOP + HEIGHT - BOTTOM) // 2, (TOP + HEIGHT - BOTTOM) // 2, curve["unit"]))
+    out.append('<text x="14" y="%d" text-anchor="middle" transform="rotate(-90 14 %d)">%s</text>'
+               % ((TOP + HEIGHT - BOTTOM) // 2, (TOP + HEIGHT - BOTTOM) // 2, curve["unit"]))
     band = list(zip(curve["sizes"], curve["high"])) + list(zip(reversed(curve["sizes"]), reversed(curve["low"])))
     out.append('<polygon class="band" points="%s"/>' % " ".join("%.1f,%.1f" % (x(a), y(b)) for a, b in band))
     out.append(line(list(zip(curve["paper"]["sizes"], curve["paper"]["values"])), "paper"))

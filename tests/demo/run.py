@@ -106,7 +106,8 @@ def show(summary: dict, first: dict, report: dict, directory: Path) -> None:
             for test, row in fabric["tests"].items():
                 middle = row["values"].get("median")
                 print("%-11s %-9s %4d pass %4d warning %4d fail   median %s %s, %s" % (
-                    fabric["name"], test, row["passed"], row["warned"], row["failed"], "none" if middle is None else "%.2f" % middle, row["unit"], row["limit"]))
+                    fabric["name"], test, row["passed"], row["warned"], row["failed"], "none" if middle is None else "%.2f" % middle, row["unit"],
+                    row["limit"]))
     for failure in first.get("failures", []):
         print("\nFAILED  %s  %s: %s" % (failure["host"], failure["stage"] or failure["task"], failure["msg"]))
     print("\n%d hosts, %d guests, %d ports active, pairs: %d InfiniBand and %d RoCE, %d failed" % (

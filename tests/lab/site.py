@@ -63,7 +63,8 @@ def connectx5(host: int, bdf: str, right: bool, followed: bool) -> Card:
         "KEEP_ETH_LINK_UP_P2": _nv(1, 1), "KEEP_IB_LINK_UP_P2": _nv(0, 0), "KEEP_LINK_UP_ON_BOOT_P2": _nv(0, 0),
         "PCI_WR_ORDERING": _nv(0, 0), "MULTI_PORT_VHCA_EN": _nv(0, 0), "INT_LOG_MAX_PAYLOAD_SIZE": _nv(0, 0, read_only=True),
     }
-    return Card("ConnectX5", 4119, "MCX556A-ECA_Ax", "ConnectX-5 VPI adapter card; EDR IB (100Gb/s) and 100GbE; dual-port QSFP28; PCIe3.0 x16; tall bracket; ROHS R6",
+    return Card("ConnectX5", 4119, "MCX556A-ECA_Ax",
+                "ConnectX-5 VPI adapter card; EDR IB (100Gb/s) and 100GbE; dual-port QSFP28; PCIe3.0 x16; tall bracket; ROHS R6",
                 "MT_0000000008", "MT2016X%05d" % host, bdf, "16.32.1010", ports, config)
 
 
@@ -110,7 +111,8 @@ def add_host(world: World, number: int) -> Host:
     host.dvs = {} if right or followed else {DVS: [cx5.function(0), cx5.function(1)]}
     host.services = {"TSM-SSH": Service(True, "off"), "TSM": Service(False, "off"), "ntpd": Service(True, "on"), "vpxa": Service(True, "on")}
     host.power_policy = 1 if right else 2
-    current = dict(BIOS_RIGHT, SysMemSize="384 GB", MmioAbove4Gb="Enabled", ProcPwrPerf="OsDbpm", WorkloadProfile="NotAvailable", NumLock="On", AcPwrRcvryUserDelay=60)
+    current = dict(BIOS_RIGHT, SysMemSize="384 GB", MmioAbove4Gb="Enabled", ProcPwrPerf="OsDbpm", WorkloadProfile="NotAvailable", NumLock="On",
+                   AcPwrRcvryUserDelay=60)
     host.bmc = Bmc("Dell Inc.", "Lab-Bmc-1!", current)
     if place in BIOS_PENDING:
         current["ProcVirtualization" if place != 6 else "SriovGlobalEnable"] = "Disabled"

@@ -98,7 +98,8 @@ class Run:
         tree = base / COLLECTION
         if base.exists():
             shutil.rmtree(base)
-        names = subprocess.run(["git", "-c", "safe.directory=*", "ls-files", "-co", "--exclude-standard", "-z"], cwd=TOP, check=True, stdout=subprocess.PIPE).stdout
+        names = subprocess.run(["git", "-c", "safe.directory=*", "ls-files", "-co", "--exclude-standard", "-z"], cwd=TOP, check=True,
+                               stdout=subprocess.PIPE).stdout
         for name in filter(None, names.decode().split("\0")):
             source, target = TOP / name, tree / name
             if source.exists() or source.is_symlink():

@@ -13,9 +13,11 @@ DEFAULTS = {
                           "the paper's Figure 17 has 96.2 (InfiniBand) and Figure 19 has 96.1 (RoCE) as the median of the sizes from 64 KiB"),
     "bandwidth_from_size": (65536, "bytes", "default of the collection: below 64 KiB the message rate and not the link limits the bandwidth"),
     "latency_ib_us": (2.0, "us", "default of the collection: the paper's Figure 18 has t_typical 1.07 us at 8 bytes over one switch of 90 ns"),
-    "latency_roce_us": (5.0, "us", "default of the collection: OCI's check of 100 Gb/s ConnectX-5 asks for at most 5 us at 8 bytes; the paper's Figure 20 has 1.95 us"),
+    "latency_roce_us": (5.0, "us", "default of the collection: OCI's check of 100 Gb/s ConnectX-5 asks for at most 5 us at 8 bytes; the paper's Figure 20 has "
+                                   "1.95 us"),
     "latency_size": (8, "bytes", "default of the collection: the size that published latency checks use"),
-    "dip_percent": (5.0, "% below the median", "default of the collection: it shows the dip at 512 KiB of the paper's RoCE run (Figure 19) and nothing in its InfiniBand run"),
+    "dip_percent": (5.0, "% below the median",
+                    "default of the collection: it shows the dip at 512 KiB of the paper's RoCE run (Figure 19) and nothing in its InfiniBand run"),
     "outlier_percent": (5.0, "% worse than the median of all pairs", "default of the collection: pairs of one fabric have the same hardware"),
     "switch_ns_ib": (90.0, "ns", "data sheet of the paper's Mellanox SB7800: 90 ns, one hop between two VMs"),
     "switch_ns_roce": (1754.0, "ns", "data sheet of the paper's Dell S5232F-ON: 877 ns a hop, two hops between two VMs as the paper counts them"),
@@ -29,7 +31,8 @@ def resolve(given=None, origin="set by the user"):
     given = dict(given or {})
     unknown = sorted(set(given) - set(DEFAULTS))
     if unknown:
-        raise RdmaError("judge by the limit %s" % ", ".join(unknown), why="there is no such limit", hint="use one of %s" % ", ".join(sorted(DEFAULTS)), code="LIMITS")
+        raise RdmaError("judge by the limit %s" % ", ".join(unknown), why="there is no such limit", hint="use one of %s" % ", ".join(sorted(DEFAULTS)),
+                        code="LIMITS")
     out = {}
     for name, (value, unit, source) in DEFAULTS.items():
         if given.get(name) is None or given[name] == value:

@@ -35,7 +35,8 @@ def compact(parsed, test):
     if kind(test) == "lat":
         return [[row["bytes"]] + [row.get(name) for name in LATENCIES] for row in parsed["rows"]]
     unit = parsed["unit"]
-    return [[row["bytes"], perftest.gbits(row.get("bw_peak"), unit), perftest.gbits(row.get("bw_average"), unit), row.get("msg_rate")] for row in parsed["rows"]]
+    return [[row["bytes"], perftest.gbits(row.get("bw_peak"), unit), perftest.gbits(row.get("bw_average"), unit), row.get("msg_rate")]
+            for row in parsed["rows"]]
 
 
 def tail(text):

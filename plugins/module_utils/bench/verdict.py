@@ -107,7 +107,8 @@ def mark_outliers(verdicts, limits):
             # Latencies are small numbers with two digits: three times the share keeps rounding and one slow PCIe slot apart.
             if worse > part * (3 if kind(key[1]) == "lat" else 1):
                 verdict["warnings"].append(dict(kind="outlier", value=verdict["value"], limit_from=limits["outlier_percent"]["origin"],
-                                                text="%g %s is %.1f %% worse than the median of all pairs, %.2f" % (verdict["value"], verdict["unit"], worse, middle)))
+                                                text="%g %s is %.1f %% worse than the median of all pairs, %.2f"
+                                                % (verdict["value"], verdict["unit"], worse, middle)))
     for verdict in verdicts:
         if verdict["status"] == "pass" and verdict["warnings"]:
             verdict["status"] = "warn"
@@ -135,7 +136,8 @@ def blame(bad, hosts):
         if counts[worst] < 2 or counts[worst] * 2 <= partners[worst]:
             break
         out.append(dict(kind="node", names=[worst], bad=counts[worst], of=partners[worst],
-                        text="%s is bad with %d of its %d partners: look at this node (card, cable, passthrough, driver)" % (worst, counts[worst], partners[worst])))
+                        text="%s is bad with %d of its %d partners: look at this node (card, cable, passthrough, driver)"
+                        % (worst, counts[worst], partners[worst])))
         left = set(pair for pair in left if worst not in pair)
         del partners[worst]
         for host in partners:

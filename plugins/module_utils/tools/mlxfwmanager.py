@@ -5,7 +5,7 @@
 """mlxfwmanager / mlxup: which firmware the cards run, what is available, how an update went."""
 
 import re
-import xml.etree.ElementTree as ElementTree
+from xml.etree import ElementTree
 
 from ansible_collections.vhpc.rdma.plugins.module_utils.errors import ParseError
 from ansible_collections.vhpc.rdma.plugins.module_utils.tools import text as clean

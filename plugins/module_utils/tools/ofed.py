@@ -30,7 +30,7 @@ LISTS = (("Configured IPoIB devices", "ipoib_configured"), ("Currently active IP
 
 def parse(text):
     """ofed_info, ofed_info -s and ofed_info -n: provider, version and, of the full listing, the packages."""
-    found = [line for line in clean.lines("ofed_info", text)]
+    found = list(clean.lines("ofed_info", text))
     first = next((line for line in found if line.strip()), "")
     head, plain = HEAD.match(first), PLAIN.match(first)
     if plain:

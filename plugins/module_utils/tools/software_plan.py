@@ -60,7 +60,8 @@ def wanted_text(package):
 def check_packages(packages, where):
     for package in packages:
         if not NAME.match(package["name"]):
-            raise RdmaError("handle VIB %r" % package["name"], where, "this is no name of a VIB", "write it as `esxcli software vib list` shows it", code="BAD_NAME")
+            raise RdmaError("handle VIB %r" % package["name"], where, "this is no name of a VIB", "write it as `esxcli software vib list` shows it",
+                            code="BAD_NAME")
         source = package.get("source")
         if source and not source.startswith("/"):
             raise RdmaError("install %s" % package["name"], where, "the path %r is relative and esxcli would look for it under /var/log/vmware" % source,
@@ -156,7 +157,8 @@ def explain(error, what, where, host_level, secure_boot):
         vib = WORDS.get(level.group(1).lower(), level.group(1)) if level else "below the host's acceptance level"
         return acceptance_error(what, where, vib, host_level or "the level it is set to", secure_boot)
     hints = (
-        (r"MemoryError|Got no data from process|No space left", "the host has too little memory or room for the installer: free some (/tmp is a RAM disk), then run again"),
+        (r"MemoryError|Got no data from process|No space left",
+         "the host has too little memory or room for the installer: free some (/tmp is a RAM disk), then run again"),
         (r"stageliveimage", "a known fault of ESXi 8.0U2 hosts: reboot the host, then run again"),
         (r"maintenance mode|MaintenanceMode", "this VIB needs maintenance mode: move the VMs away, enter it, then run again"),
         (r"Could not find (?:a )?trusted signer|signature|gunzip checksum|VibValidationError", "get a signed file for this ESXi release from the vendor"),

@@ -116,7 +116,7 @@ def test_after_the_run_the_plan_is_empty(road):
 
 def test_the_second_run_changes_nothing_and_reboots_nothing(road):
     assert road.second.code == 0, road.second.log[-3000:]
-    assert road.second.summary["changed_results"] == 0, [h for h in road.second.summary["changed_hosts"]]
+    assert road.second.summary["changed_results"] == 0, road.second.summary["changed_hosts"]
     assert road.boots_after == road.boots
 
 

@@ -28,7 +28,8 @@ DELL: dict[str, Attribute] = {
     "AcPwrRcvryUserDelay": ("Integer", (60, 600), False, "User Defined Delay (60s to 600s)", "SysSecurity"),
 }
 HPE: dict[str, Attribute] = {
-    "WorkloadProfile": ("Enumeration", ("GeneralPowerEfficientCompute", "GeneralPeakFrequencyCompute", "GeneralThroughputCompute", "Virtualization-PowerEfficient",
+    "WorkloadProfile": ("Enumeration", ("GeneralPowerEfficientCompute", "GeneralPeakFrequencyCompute", "GeneralThroughputCompute",
+                                        "Virtualization-PowerEfficient",
                                         "Virtualization-MaxPerformance", "LowLatency", "HighPerformanceCompute(HPC)", "GraphicProcessing", "Custom"), False,
                         "Workload Profile", "BiosMainPage"),
     "ProcVirtualization": ("Enumeration", SWITCH, False, "Intel(R) Virtualization Technology (Intel VT)", "VirtualizationOptions"),
@@ -94,7 +95,8 @@ def registry(vendor: str, current: dict[str, Any]) -> dict[str, Any]:
             "SupportedSystems": [{"ProductName": "PowerEdge R740" if dell else "ProLiant DL380 Gen10", "SystemId": "0x716" if dell else "U30",
                                   "FirmwareVersion": "2.12.2" if dell else "2.44"}],
             "RegistryEntries": {"Attributes": rows, "Dependencies": dependencies,
-                                "Menus": [{"DisplayName": menu, "DisplayOrder": n * 100, "Hidden": False, "MenuName": menu, "MenuPath": "./%s" % menu, "ReadOnly": False}
+                                "Menus": [{"DisplayName": menu, "DisplayOrder": n * 100, "Hidden": False, "MenuName": menu, "MenuPath": "./%s" % menu,
+                                           "ReadOnly": False}
                                           for n, menu in enumerate(sorted({row["MenuPath"][2:] for row in rows}), 1)]}}
 
 

@@ -91,7 +91,8 @@ def handler(world: World, host: Host, service: Service) -> type[BaseHTTPRequestH
                     try:
                         body = json.loads(raw)
                     except ValueError:
-                        raise Refusal(400, "MalformedJSON", "The request body submitted was malformed JSON and could not be parsed by the receiving service.") from None
+                        raise Refusal(400, "MalformedJSON", "The request body submitted was malformed JSON and could not be parsed by the receiving "
+                                                            "service.") from None
                     if not isinstance(body, dict):
                         raise Refusal(400, "UnrecognizedRequestBody", "The service detected a malformed request body that it was unable to interpret.")
                 query = dict(urllib.parse.parse_qsl(split.query))

@@ -141,9 +141,11 @@ class Service:
             ROOT + "/AccountService/Roles/Administrator": self._role,
             ROOT + "/UpdateService": self._update_service,
             ROOT + "/UpdateService/FirmwareInventory": lambda: self._collection("/UpdateService/FirmwareInventory", "SoftwareInventory",
-                                                                                [ROOT + "/UpdateService/FirmwareInventory/%s" % name for name in self._firmware()]),
+                                                                                [ROOT + "/UpdateService/FirmwareInventory/%s" % name
+                                                                                 for name in self._firmware()]),
             ROOT + "/TaskService": self._task_service,
-            ROOT + "/TaskService/Tasks": lambda: self._collection("/TaskService/Tasks", "Task", [ROOT + "/TaskService/Tasks/" + job["id"] for job in self._all_jobs()]),
+            ROOT + "/TaskService/Tasks": lambda: self._collection("/TaskService/Tasks", "Task",
+                                                                  [ROOT + "/TaskService/Tasks/" + job["id"] for job in self._all_jobs()]),
             ROOT + "/Registries": lambda: self._collection("/Registries", "MessageRegistryFile", [ROOT + "/Registries/" + self.registry_name]),
             ROOT + "/Registries/" + self.registry_name: self._registry_file,
             ROOT + "/JsonSchemas": lambda: self._collection("/JsonSchemas", "JsonSchemaFile", []),
@@ -166,7 +168,8 @@ class Service:
         if path == ROOT + "/$metadata":
             return Answer(self._metadata())
         if self.is_sessions(path):
-            return Answer(self._collection("/SessionService/Sessions", "Session", [ROOT + "/SessionService/Sessions/" + number for number in sessions.values()]),
+            return Answer(self._collection("/SessionService/Sessions", "Session",
+                                           [ROOT + "/SessionService/Sessions/" + number for number in sessions.values()]),
                           allow="GET, HEAD, POST")
         number = self.session_of(path)
         if number:
@@ -208,43 +211,54 @@ class Service:
 
     def session(self, number: str) -> Answer:
         path = ROOT + "/SessionService/Sessions/" + number
-        return Answer({**self._head(path, "Session.v1_3_0.Session", number, "User Session"), "UserName": "root", "Description": "User Session"}, allow="GET, HEAD, DELETE")
+        return Answer({**self._head(path, "Session.v1_3_0.Session", number, "User Session"), "UserName": "root", "Description": "User Session"},
+                      allow="GET, HEAD, DELETE")
 
     # ---- resources ----------------------------------------------------------------------------------------------------------
 
     def _head(self, path: str, kind: str, number: str, name: str) -> dict[str, Any]:
         short = kind.split(".")[0]
-        return {"@odata.context": ROOT + "/$metadata#%s.%s" % (short, kind.split(".")[-1]), "@odata.id": path, "@odata.type": "#" + kind, "Id": number, "Name": name}
+        return {"@odata.context": ROOT + "/$metadata#%s.%s" % (short, kind.split(".")[-1]), "@odata.id": path, "@odata.type": "#" + kind, "Id": number,
+                "Name": name}
 
     def _collection(self, path: str, kind: str, members: list[str]) -> dict[str, Any]:
         name = kind + "Collection"
         return {"@odata.context": ROOT + "/$metadata#%s.%s" % (name, name), "@odata.id": ROOT + path, "@odata.type": "#%s.%s" % (name, name),
-                "Name": kind + " Collection", "Description": "Collection of " + kind, "Members": [link(member) for member in members], "Members@odata.count": len(members)}
+                "Name": kind + " Collection", "Description": "Collection of " + kind, "Members": [link(member) for member in members],
+                "Members@odata.count": len(members)}
 
     def _root(self) -> dict[str, Any]:
         out = self._head(ROOT, "ServiceRoot.v1_12_0.ServiceRoot", "RootService", "Root Service")
-        out.update(Description="Root Service", RedfishVersion="1.13.1", UUID=str(uuid.uuid5(uuid.NAMESPACE_URL, self.host.uuid)), Vendor="Dell" if self.dell else "HPE",
+        out.update(Description="Root Service", RedfishVersion="1.13.1", UUID=str(uuid.uuid5(uuid.NAMESPACE_URL, self.host.uuid)),
+                   Vendor="Dell" if self.dell else "HPE",
                    Product="Integrated Dell Remote Access Controller" if self.dell else "ProLiant DL380 Gen10",
-                   Systems=link(ROOT + "/Systems"), Chassis=link(ROOT + "/Chassis"), Managers=link(ROOT + "/Managers"), SessionService=link(ROOT + "/SessionService"),
+                   Systems=link(ROOT + "/Systems"), Chassis=link(ROOT + "/Chassis"), Managers=link(ROOT + "/Managers"),
+                   SessionService=link(ROOT + "/SessionService"),
                    AccountService=link(ROOT + "/AccountService"), UpdateService=link(ROOT + "/UpdateService"), Tasks=link(ROOT + "/TaskService"),
                    Registries=link(ROOT + "/Registries"), JsonSchemas=link(ROOT + "/JsonSchemas"), Links={"Sessions": link(ROOT + "/SessionService/Sessions")},
-                   ProtocolFeaturesSupported={"ExpandQuery": {"ExpandAll": False, "Levels": True, "Links": False, "MaxLevels": 1, "NoLinks": True}, "FilterQuery": False,
+                   ProtocolFeaturesSupported={"ExpandQuery": {"ExpandAll": False, "Levels": True, "Links": False, "MaxLevels": 1, "NoLinks": True},
+                                              "FilterQuery": False,
                                               "SelectQuery": False, "OnlyMemberQuery": False, "ExcerptQuery": False})
         if self.dell:
-            out["Oem"] = {"Dell": {"@odata.type": "#DellServiceRoot.v1_0_0.DellServiceRoot", "IsBranded": 0, "ManagerMACAddress": "4c:d9:8f:00:00:01", "ServiceTag": self.serial}}
+            out["Oem"] = {"Dell": {"@odata.type": "#DellServiceRoot.v1_0_0.DellServiceRoot", "IsBranded": 0, "ManagerMACAddress": "4c:d9:8f:00:00:01",
+                                   "ServiceTag": self.serial}}
         return out
 
     def _odata(self) -> dict[str, Any]:
         names = ("Systems", "Chassis", "Managers", "SessionService", "AccountService", "UpdateService", "Registries", "JsonSchemas")
-        rows = [{"name": "Service", "kind": "Singleton", "url": ROOT + "/"}] + [{"name": name, "kind": "Singleton", "url": "%s/%s" % (ROOT, name)} for name in names]
+        rows = [{"name": "Service", "kind": "Singleton", "url": ROOT + "/"}] + [{"name": name, "kind": "Singleton", "url": "%s/%s" % (ROOT, name)}
+                                                                                for name in names]
         return {"@odata.context": ROOT + "/$metadata", "value": rows + [{"name": "Tasks", "kind": "Singleton", "url": ROOT + "/TaskService"}]}
 
     def _metadata(self) -> str:
-        names = ("ServiceRoot", "ComputerSystemCollection", "ComputerSystem", "Bios", "ChassisCollection", "Chassis", "ManagerCollection", "Manager", "SessionService",
+        names = ("ServiceRoot", "ComputerSystemCollection", "ComputerSystem", "Bios", "ChassisCollection", "Chassis", "ManagerCollection", "Manager",
+                 "SessionService",
                  "SessionCollection", "Session", "AccountService", "ManagerAccountCollection", "ManagerAccount", "RoleCollection", "Role", "UpdateService",
-                 "SoftwareInventoryCollection", "SoftwareInventory", "TaskService", "TaskCollection", "Task", "JobCollection", "Job", "MessageRegistryFileCollection",
+                 "SoftwareInventoryCollection", "SoftwareInventory", "TaskService", "TaskCollection", "Task", "JobCollection", "Job",
+                 "MessageRegistryFileCollection",
                  "MessageRegistryFile", "AttributeRegistry", "JsonSchemaFileCollection", "Settings", "Message", "Resource")
-        rows = "".join('<edmx:Reference Uri="http://redfish.dmtf.org/schemas/v1/%s_v1.xml"><edmx:Include Namespace="%s"/></edmx:Reference>' % (name, name) for name in names)
+        rows = "".join('<edmx:Reference Uri="http://redfish.dmtf.org/schemas/v1/%s_v1.xml"><edmx:Include Namespace="%s"/></edmx:Reference>' % (name, name)
+                       for name in names)
         service = ('<edmx:DataServices><Schema xmlns="http://docs.oasis-open.org/odata/ns/edm" Namespace="Service"><EntityContainer Name="Service" '
                    'Extends="ServiceRoot.v1_12_0.ServiceContainer"/></Schema></edmx:DataServices>')
         return '<?xml version="1.0" encoding="UTF-8"?><edmx:Edmx xmlns:edmx="http://docs.oasis-open.org/odata/ns/edmx" Version="4.0">%s%s</edmx:Edmx>' % (rows, service)
@@ -255,17 +269,22 @@ class Service:
     def _system(self) -> dict[str, Any]:
         host = self.host
         out = self._head(self.system, "ComputerSystem.v1_16_0.ComputerSystem", self.system.rsplit("/", 1)[1], "System" if self.dell else "Computer System")
-        out.update(Description="Computer System which represents a machine (physical or virtual) and the local resources such as memory, cpu and other devices.",
-                   SystemType="Physical", Manufacturer="Dell Inc." if self.dell else "HPE", Model=host.model if self.dell else "ProLiant DL380 Gen10", SKU=self.serial,
+        out.update(Description="Computer System which represents a machine (physical or virtual) and the local resources such as memory, cpu and other "
+                               "devices.",
+                   SystemType="Physical", Manufacturer="Dell Inc." if self.dell else "HPE", Model=host.model if self.dell else "ProLiant DL380 Gen10",
+                   SKU=self.serial,
                    SerialNumber="CN" + self.serial, PartNumber="0923K0A04", UUID=host.uuid, HostName=host.name, AssetTag="", IndicatorLED="Off",
                    PowerState="On" if self.powered() else "Off", BiosVersion="2.12.2" if self.dell else "U30 v2.44 (07/21/2021)", Status=dict(OK),
                    Boot={"BootSourceOverrideEnabled": "Disabled", "BootSourceOverrideMode": "UEFI", "BootSourceOverrideTarget": "None",
                          "BootSourceOverrideTarget@Redfish.AllowableValues": ["None", "Pxe", "Cd", "Hdd", "BiosSetup"], "BootOrder": []},
-                   ProcessorSummary={"Count": host.sockets, "CoreCount": host.cores, "LogicalProcessorCount": host.cores * 2, "Model": "Intel(R) Xeon(R) Gold 6248R CPU @ 3.00GHz",
+                   ProcessorSummary={"Count": host.sockets, "CoreCount": host.cores, "LogicalProcessorCount": host.cores * 2,
+                                     "Model": "Intel(R) Xeon(R) Gold 6248R CPU @ 3.00GHz",
                                      "Status": dict(OK)},
                    MemorySummary={"TotalSystemMemoryGiB": host.memory_mb // 1024, "MemoryMirroring": "System", "Status": dict(OK)},
-                   Bios=link(self.system + "/Bios"), Links={"Chassis": [link(self.chassis)], "ManagedBy": [link(self.manager)], "Chassis@odata.count": 1, "ManagedBy@odata.count": 1},
-                   Actions={"#ComputerSystem.Reset": {"target": self.system + "/Actions/ComputerSystem.Reset", "ResetType@Redfish.AllowableValues": list(RESETS)}})
+                   Bios=link(self.system + "/Bios"),
+                   Links={"Chassis": [link(self.chassis)], "ManagedBy": [link(self.manager)], "Chassis@odata.count": 1, "ManagedBy@odata.count": 1},
+                   Actions={"#ComputerSystem.Reset": {"target": self.system + "/Actions/ComputerSystem.Reset",
+                                                      "ResetType@Redfish.AllowableValues": list(RESETS)}})
         return out
 
     def _bios(self) -> dict[str, Any]:
@@ -276,9 +295,12 @@ class Service:
             settings["SupportedApplyTimes"] = list(APPLY_TIMES)
         told = self.host.settings.get("bmc_verdict")
         if told and self.host.boots >= told["boots"]:
-            settings.update(Time=told["time"], ETag=told["etag"], Messages=[{"MessageId": self.message_id(name), "RelatedProperties": related} for name, related in told["messages"]])
-        out.update({"Description": "BIOS Configuration Current Settings", "AttributeRegistry": self.registry_name, "Attributes": dict(self.bmc.current), "@Redfish.Settings": settings,
-                    "Actions": {"#Bios.ResetBios": {"target": path + "/Actions/Bios.ResetBios"}, "#Bios.ChangePassword": {"target": path + "/Actions/Bios.ChangePassword"}}})
+            settings.update(Time=told["time"], ETag=told["etag"],
+                            Messages=[{"MessageId": self.message_id(name), "RelatedProperties": related} for name, related in told["messages"]])
+        out.update({"Description": "BIOS Configuration Current Settings", "AttributeRegistry": self.registry_name, "Attributes": dict(self.bmc.current),
+                    "@Redfish.Settings": settings,
+                    "Actions": {"#Bios.ResetBios": {"target": path + "/Actions/Bios.ResetBios"},
+                                "#Bios.ChangePassword": {"target": path + "/Actions/Bios.ChangePassword"}}})
         return out
 
     def _settings(self) -> dict[str, Any]:
@@ -286,7 +308,8 @@ class Service:
         out = self._head(path, "Bios.v1_2_0.Bios", "Settings", "BIOS Configuration Pending Settings")
         pending = dict(self.bmc.pending) if self.dell else {**self.bmc.current, **self.bmc.pending}
         digest = hashlib.sha256(json.dumps(pending, sort_keys=True).encode()).hexdigest()[:8]
-        out.update({"@odata.etag": 'W/"%s"' % digest, "Description": "BIOS Configuration Pending Settings. These settings will be applied on next system reboot.",
+        out.update({"@odata.etag": 'W/"%s"' % digest,
+                    "Description": "BIOS Configuration Pending Settings. These settings will be applied on next system reboot.",
                     "AttributeRegistry": self.registry_name, "Attributes": pending})
         if self.dell:
             out["@Redfish.SettingsApplyTime"] = {"@odata.type": "#Settings.v1_3_3.PreferredApplyTime", "ApplyTime@Redfish.AllowableValues": list(APPLY_TIMES),
@@ -296,15 +319,18 @@ class Service:
 
     def _chassis(self) -> dict[str, Any]:
         out = self._head(self.chassis, "Chassis.v1_17_0.Chassis", self.chassis.rsplit("/", 1)[1], "Computer System Chassis")
-        out.update(ChassisType="RackMount", Manufacturer="Dell Inc." if self.dell else "HPE", Model=self.host.model, SerialNumber="CN" + self.serial, SKU=self.serial,
+        out.update(ChassisType="RackMount", Manufacturer="Dell Inc." if self.dell else "HPE", Model=self.host.model, SerialNumber="CN" + self.serial,
+                   SKU=self.serial,
                    PartNumber="0923K0A04", PowerState="On" if self.powered() else "Off", Status=dict(OK), IndicatorLED="Off",
                    Links={"ComputerSystems": [link(self.system)], "ManagedBy": [link(self.manager)]})
         return out
 
     def _manager(self) -> dict[str, Any]:
         out = self._head(self.manager, "Manager.v1_12_0.Manager", self.manager.rsplit("/", 1)[1], "Manager")
-        out.update(Description="BMC", ManagerType="BMC", Model="14G Monolithic" if self.dell else "iLO 5", FirmwareVersion="5.10.50.00" if self.dell else "iLO 5 v2.60", PowerState="On",
-                   Status={"State": "Enabled", "Health": "OK"}, DateTime=stamp(), DateTimeLocalOffset="+00:00", UUID=str(uuid.uuid5(uuid.NAMESPACE_DNS, self.host.uuid)),
+        out.update(Description="BMC", ManagerType="BMC", Model="14G Monolithic" if self.dell else "iLO 5",
+                   FirmwareVersion="5.10.50.00" if self.dell else "iLO 5 v2.60", PowerState="On",
+                   Status={"State": "Enabled", "Health": "OK"}, DateTime=stamp(), DateTimeLocalOffset="+00:00",
+                   UUID=str(uuid.uuid5(uuid.NAMESPACE_DNS, self.host.uuid)),
                    Links={"ManagerForServers": [link(self.system)], "ManagerForChassis": [link(self.chassis)]},
                    Actions={"#Manager.Reset": {"target": self.manager + "/Actions/Manager.Reset", "ResetType@Redfish.AllowableValues": ["GracefulRestart"]}})
         if self.dell:
@@ -330,7 +356,8 @@ class Service:
 
     def _role(self) -> dict[str, Any]:
         out = self._head(ROOT + "/AccountService/Roles/Administrator", "Role.v1_3_1.Role", "Administrator", "User Role")
-        out.update(RoleId="Administrator", IsPredefined=True, AssignedPrivileges=["Login", "ConfigureManager", "ConfigureUsers", "ConfigureSelf", "ConfigureComponents"])
+        out.update(RoleId="Administrator", IsPredefined=True,
+                   AssignedPrivileges=["Login", "ConfigureManager", "ConfigureUsers", "ConfigureSelf", "ConfigureComponents"])
         return out
 
     def _firmware(self) -> dict[str, tuple[str, str]]:
@@ -352,13 +379,15 @@ class Service:
 
     def _task_service(self) -> dict[str, Any]:
         out = self._head(ROOT + "/TaskService", "TaskService.v1_2_0.TaskService", "TaskService", "Task Service")
-        out.update(ServiceEnabled=True, CompletedTaskOverWritePolicy="Oldest", LifeCycleEventOnTaskStateChange=False, DateTime=stamp(), Tasks=link(ROOT + "/TaskService/Tasks"),
+        out.update(ServiceEnabled=True, CompletedTaskOverWritePolicy="Oldest", LifeCycleEventOnTaskStateChange=False, DateTime=stamp(),
+                   Tasks=link(ROOT + "/TaskService/Tasks"),
                    Status={"State": "Enabled", "Health": "OK"})
         return out
 
     def _registry_file(self) -> dict[str, Any]:
         where = self.system + "/Bios/BiosRegistry" if self.dell else ROOT + "/RegistryStore/registries/en/" + self.registry_name
-        out = self._head(ROOT + "/Registries/" + self.registry_name, "MessageRegistryFile.v1_1_3.MessageRegistryFile", self.registry_name, "BIOS Attribute Registry File")
+        out = self._head(ROOT + "/Registries/" + self.registry_name, "MessageRegistryFile.v1_1_3.MessageRegistryFile", self.registry_name,
+                         "BIOS Attribute Registry File")
         name, dummy, version = self.registry_name.partition(".v")
         out.update(Description="Registry of the BIOS attributes", Registry=name + "." + version.rsplit("_", 1)[0].replace("_", "."), Languages=["en"],
                    Location=[{"Language": "en", "Uri": where}])
@@ -377,7 +406,8 @@ class Service:
         state = self._state(job)
         kind = "DellJob.v1_2_0.DellJob" if top == self.jobs_at else "Job.v1_0_8.Job"
         out = self._head("%s/%s" % (top, job["id"]), kind, job["id"], "Configure: BIOS.Setup.1-1")
-        code, text = {"Scheduled": ("JCP001", "Task successfully scheduled."), "Running": ("JCP027", "The job is running."), "Completed": ("PR19", "Job completed successfully."),
+        code, text = {"Scheduled": ("JCP001", "Task successfully scheduled."), "Running": ("JCP027", "The job is running."),
+                      "Completed": ("PR19", "Job completed successfully."),
                       "Failed": ("PR21", "Failed to complete the job.")}.get(state, ("JCP000", "New."))
         start, end = job.get("start"), job.get("end")
         if top == self.jobs_at:
@@ -386,7 +416,8 @@ class Service:
                        CompletionTime=stamp(end)[:19] if end else None, ActualRunningStartTime=None, ActualRunningStopTime=None, TargetSettingsURI=None)
             out["MessageArgs@odata.count"] = 0
         else:
-            out.update(Description="Job Instance", JobState={"Scheduled": "Pending"}.get(state, state), JobStatus="OK", PercentComplete={"Completed": 100, "Running": 34}.get(state, 0),
+            out.update(Description="Job Instance", JobState={"Scheduled": "Pending"}.get(state, state), JobStatus="OK",
+                       PercentComplete={"Completed": 100, "Running": 34}.get(state, 0),
                        StartTime=stamp(start), CreatedBy="root", Messages=[{"MessageId": self.message_id(code), "Message": text, "MessageArgs": []}])
             if end:
                 out["EndTime"] = stamp(end)
@@ -403,8 +434,10 @@ class Service:
         state = self._state(job)
         out = self._head(ROOT + "/TaskService/Tasks/" + job["id"], "Task.v1_5_1.Task", job["id"], "Configure: BIOS.Setup.1-1")
         code, text = ("PR19", "Job completed successfully.") if state == "Completed" else ("JCP001", "Task successfully scheduled.")
-        out.update(Description="Server Configuration and other Tasks running on iDRAC are listed here", TaskState={"Scheduled": "Starting"}.get(state, state), TaskStatus="OK",
-                   PercentComplete={"Completed": 100}.get(state, 0), StartTime=stamp(job.get("start")), Messages=[{"MessageId": self.message_id(code), "Message": text, "MessageArgs": []}])
+        out.update(Description="Server Configuration and other Tasks running on iDRAC are listed here", TaskState={"Scheduled": "Starting"}.get(state, state),
+                   TaskStatus="OK",
+                   PercentComplete={"Completed": 100}.get(state, 0), StartTime=stamp(job.get("start")),
+                   Messages=[{"MessageId": self.message_id(code), "Message": text, "MessageArgs": []}])
         if job.get("end"):
             out["EndTime"] = stamp(job["end"])
         return out
@@ -445,7 +478,8 @@ class Service:
             if job is not None and head in (self.jobs_at, self.manager + "/Jobs"):
                 self.bmc.jobs.remove(job)
                 return self.done()
-        if method == "POST" and low in (bios + "/actions/bios.resetbios", bios + "/actions/bios.changepassword", self.manager.lower() + "/actions/manager.reset"):
+        if method == "POST" and low in (bios + "/actions/bios.resetbios", bios + "/actions/bios.changepassword",
+                                        self.manager.lower() + "/actions/manager.reset"):
             return self.done()
         found = self._find(path)
         allow = "GET, HEAD, PATCH" if found.lower() == settings else "GET, HEAD"
@@ -458,7 +492,8 @@ class Service:
     def _wanted(self, body: dict[str, Any]) -> dict[str, Any]:
         wanted = body.get("Attributes")
         if not isinstance(wanted, dict) or not wanted:
-            raise Refusal(400, "PropertyMissing", "The property Attributes is a required property and must be included in the request.", related=["#/Attributes"])
+            raise Refusal(400, "PropertyMissing", "The property Attributes is a required property and must be included in the request.",
+                          related=["#/Attributes"])
         return wanted
 
     def _patch_dell(self, body: dict[str, Any]) -> Answer:
@@ -474,10 +509,12 @@ class Service:
             if wrong == "unknown":
                 raise Refusal(400, "PropertyUnknown", "The property %s is not in the list of valid properties for the resource." % name, related=related)
             if wrong == "read-only":
-                raise Refusal(400, "SYS410", "Unable to complete the operation because the attribute %s is read-only or depends on other attributes." % name, related=related)
+                raise Refusal(400, "SYS410", "Unable to complete the operation because the attribute %s is read-only or depends on other attributes." % name,
+                              related=related)
             if wrong:
                 name_of = {"type": "PropertyValueTypeError", "value": "PropertyValueNotInList"}[wrong]
-                raise Refusal(400, name_of, "The value %r for the property %s is of a different type or not in the list of acceptable values." % (value, name), related=related)
+                raise Refusal(400, name_of, "The value %r for the property %s is of a different type or not in the list of acceptable values." % (value, name),
+                              related=related)
         new = {name: value for name, value in wanted.items() if self.bmc.current.get(name) != value}
         for name in wanted:
             self.bmc.pending.pop(name, None)
@@ -490,7 +527,8 @@ class Service:
 
     def _post_job(self, body: dict[str, Any]) -> Answer:
         if body.get("TargetSettingsURI", "").rstrip("/") != self.system + "/Bios/Settings":
-            raise Refusal(400, "PropertyValueFormatError", "The value for the property TargetSettingsURI does not name a settings resource.", related=["#/TargetSettingsURI"])
+            raise Refusal(400, "PropertyValueFormatError", "The value for the property TargetSettingsURI does not name a settings resource.",
+                          related=["#/TargetSettingsURI"])
         if self._scheduled():
             raise self._committed()
         if not self.bmc.pending:
@@ -508,7 +546,8 @@ class Service:
         for name, value in wanted.items():
             wrong = registry.problem(self.bmc.vendor, name, value, held, profile)
             if wrong in ("type", "value"):
-                raise Refusal(400, {"type": "PropertyValueTypeError", "value": "PropertyValueNotInList"}[wrong], "The value %r for the property %s is not valid." % (value, name),
+                raise Refusal(400, {"type": "PropertyValueTypeError", "value": "PropertyValueNotInList"}[wrong],
+                              "The value %r for the property %s is not valid." % (value, name),
                               related=["#/Attributes/" + name])
             if wrong:
                 messages.append(({"unknown": "PropertyUnknown", "read-only": "PropertyNotWritable"}[wrong], ["#/Attributes/" + name]))
@@ -518,7 +557,8 @@ class Service:
             taken.update(registry.HPE_PROFILES.get(taken["WorkloadProfile"], {}))
         self.bmc.pending.update({name: value for name, value in taken.items() if self.bmc.current.get(name) != value})
         # The verdict is told after the next reset.
-        self.host.settings["bmc_verdict"] = {"boots": self.host.boots + 1, "time": stamp(), "etag": hashlib.sha256(json.dumps(taken, sort_keys=True).encode()).hexdigest()[:8].upper(),
+        self.host.settings["bmc_verdict"] = {"boots": self.host.boots + 1, "time": stamp(),
+                                             "etag": hashlib.sha256(json.dumps(taken, sort_keys=True).encode()).hexdigest()[:8].upper(),
                                              "messages": messages + [("Success", [])]}
         return Answer({"error": {"code": "iLO.0.10.ExtendedInfo", "message": "See @Message.ExtendedInfo for more information.",
                                  "@Message.ExtendedInfo": [{"MessageId": self.message_id("SystemResetRequired")}]}})

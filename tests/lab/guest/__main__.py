@@ -31,7 +31,8 @@ def build(hosts: int, directory: Path, network: int, ofed: bool = False, port: i
     for number, vm in enumerate(v for v in world.vms.values() if not v.vcls):
         host = world.hosts[vm.host]
         card = next(card for card in host.cards if card.vpi)
-        for name, value in (("LINK_TYPE_P1", 1), ("LINK_TYPE_P2", 2), ("SRIOV_EN", 0), ("NUM_OF_VFS", 0), ("FORCE_ETH_PCI_SUBCLASS", 0), ("ADVANCED_PCI_SETTINGS", 0)):
+        for name, value in (("LINK_TYPE_P1", 1), ("LINK_TYPE_P2", 2), ("SRIOV_EN", 0), ("NUM_OF_VFS", 0), ("FORCE_ETH_PCI_SUBCLASS", 0),
+                            ("ADVANCED_PCI_SETTINGS", 0)):
             card.config[name].current = card.config[name].next = value
         vm.devices = [PassthruDevice(13000 + n, card.function(n)) for n in range(2)]
         for device in vm.devices:

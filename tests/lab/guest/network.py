@@ -31,7 +31,8 @@ def _dev(call: Call, name: str) -> Netdev:
 def _flags(dev: Netdev) -> list[str]:
     if dev.kind == "loopback":
         return ["LOOPBACK", "UP", "LOWER_UP"]
-    return (["NO-CARRIER"] if dev.up and not dev.carrier else []) + ["BROADCAST", "MULTICAST"] + (["UP"] if dev.up else []) + (["LOWER_UP"] if dev.running else [])
+    return (["NO-CARRIER"] if dev.up and not dev.carrier else []) + ["BROADCAST", "MULTICAST"] + (["UP"] if dev.up else []) + (["LOWER_UP"] if dev.running
+                                                                                                                               else [])
 
 
 def _inet6(dev: Netdev) -> str:
@@ -61,7 +62,8 @@ def _addr_info(dev: Netdev) -> list[dict]:
             out[-1]["noprefixroute"] = True
     inet6 = "::1" if dev.kind == "loopback" else _inet6(dev)
     if inet6:
-        out.append({"family": "inet6", "local": inet6, "prefixlen": 128 if dev.kind == "loopback" else 64, "scope": "host" if dev.kind == "loopback" else "link",
+        out.append({"family": "inet6", "local": inet6, "prefixlen": 128 if dev.kind == "loopback" else 64,
+                    "scope": "host" if dev.kind == "loopback" else "link",
                     "valid_life_time": 4294967295, "preferred_life_time": 4294967295})
     return out
 
@@ -75,7 +77,8 @@ def _text(dev: Netdev, addresses: bool) -> str:
     for info in _addr_info(dev) if addresses else []:
         brd = " brd %s" % info["broadcast"] if "broadcast" in info else ""
         label = " %s%s" % ("noprefixroute " if info.get("noprefixroute") else "", dev.name) if info["family"] == "inet" else ""
-        text += "    %s %s/%d%s scope %s%s\n       valid_lft forever preferred_lft forever\n" % (info["family"], info["local"], info["prefixlen"], brd, info["scope"], label)
+        text += "    %s %s/%d%s scope %s%s\n       valid_lft forever preferred_lft forever\n" % (info["family"], info["local"], info["prefixlen"], brd,
+                                                                                                 info["scope"], label)
     return text
 
 
@@ -86,7 +89,8 @@ def _routes(call: Call) -> list[dict]:
             continue
         for one in dev.networks():
             if one.network.prefixlen < 32:
-                out.append({"dst": str(one.network), "dev": dev.name, "protocol": "kernel", "scope": "link", "prefsrc": str(one.ip), "metric": 100 + dev.index, "flags": []})
+                out.append({"dst": str(one.network), "dev": dev.name, "protocol": "kernel", "scope": "link", "prefsrc": str(one.ip), "metric": 100 + dev.index,
+                            "flags": []})
     gateway = str(ipaddress.ip_interface(call.guest.address + "/24").network.broadcast_address - 1)
     return [{"dst": "default", "gateway": gateway, "dev": MANAGEMENT, "protocol": "static", "metric": 100, "flags": []}] + out
 
@@ -286,7 +290,8 @@ def _table(call: Call, rows: list[dict[str, str]], fields: list[str], terse: boo
 def _connection_rows(call: Call) -> list[dict[str, str]]:
     active = _active(call)
     kinds = {"ethernet": "802-3-ethernet"}
-    rows = [{"NAME": "Wired connection 1", "UUID": "5fb06bd0-0bb0-7ffb-45f1-d6edd65f3e03", "TYPE": "802-3-ethernet", "DEVICE": MANAGEMENT, "STATE": "activated", "ACTIVE": "yes",
+    rows = [{"NAME": "Wired connection 1", "UUID": "5fb06bd0-0bb0-7ffb-45f1-d6edd65f3e03", "TYPE": "802-3-ethernet", "DEVICE": MANAGEMENT, "STATE": "activated",
+             "ACTIVE": "yes",
              "AUTOCONNECT": "yes", "FILENAME": "/run/NetworkManager/system-connections/Wired connection 1.nmconnection"}]
     for uuid, profile in state.profiles(call.vm).items():
         dev = active.get(uuid)
@@ -334,7 +339,8 @@ def nmcli(call: Call) -> int:
     if "device".startswith(what):
         return _nm_device(call, verb, argv, terse, picked)
     if "general".startswith(what):
-        row = {"STATE": "connected", "CONNECTIVITY": "full", "WIFI-HW": "enabled", "WIFI": "enabled", "WWAN-HW": "enabled", "WWAN": "enabled", "RUNNING": "running"}
+        row = {"STATE": "connected", "CONNECTIVITY": "full", "WIFI-HW": "enabled", "WIFI": "enabled", "WWAN-HW": "enabled", "WWAN": "enabled",
+               "RUNNING": "running"}
         _table(call, [row], picked or ["STATE", "CONNECTIVITY", "WIFI-HW", "WIFI", "WWAN-HW", "WWAN"], terse)
         return 0
     if "networking".startswith(what):
@@ -364,7 +370,8 @@ def _nm_connection(call: Call, verb: str, argv: list[str], terse: bool, picked: 
     if verb in ("reload", "load"):
         refused = state.load_profiles(call.vm)
         given = [word.rsplit("/", 1)[-1] for word in argv]
-        bad = [word for word in argv if word.rsplit("/", 1)[-1] in refused or not any(p["file"].endswith("/" + word.rsplit("/", 1)[-1]) for p in state.profiles(call.vm).values())]
+        bad = [word for word in argv if word.rsplit("/", 1)[-1] in refused
+               or not any(p["file"].endswith("/" + word.rsplit("/", 1)[-1]) for p in state.profiles(call.vm).values())]
         if verb == "load" and given and bad:
             call.err("Could not load file '%s'\n" % "', '".join(bad))
         state.autoconnect(call.world, call.vm)
@@ -390,7 +397,8 @@ def _nm_connection(call: Call, verb: str, argv: list[str], terse: bool, picked: 
                 state.change(call.vm, dev.name, connection="", addresses=[])
         _apply(call, profile, devs[0])
         call.guest.extra["activations"] = call.guest.extra.get("activations", 1) + 1
-        call.line("Connection successfully activated (D-Bus active path: /org/freedesktop/NetworkManager/ActiveConnection/%d)" % call.guest.extra["activations"])
+        call.line("Connection successfully activated (D-Bus active path: /org/freedesktop/NetworkManager/ActiveConnection/%d)"
+                  % call.guest.extra["activations"])
         return 0
     if verb in ("down", "delete"):
         profile = _known(call, list(argv))
@@ -421,7 +429,8 @@ def _nm_profile(call: Call, names: list[str], picked: list[str], terse: bool, ge
     dev = _active(call).get(profile["uuid"])
     ipv4 = values.get("ipv4", {})
     addresses = ", ".join(value.split(",")[0].strip() for key, value in sorted(ipv4.items()) if key.startswith("address"))
-    rows = {"connection.id": profile["id"], "connection.uuid": profile["uuid"], "connection.type": {"ethernet": "802-3-ethernet"}.get(profile["type"], profile["type"]),
+    rows = {"connection.id": profile["id"], "connection.uuid": profile["uuid"],
+            "connection.type": {"ethernet": "802-3-ethernet"}.get(profile["type"], profile["type"]),
             "connection.interface-name": values["connection"].get("interface-name", ""),
             "connection.autoconnect": "no" if values["connection"].get("autoconnect") in ("false", "no") else "yes"}
     if profile["type"] == "infiniband":
@@ -451,8 +460,10 @@ def _nm_device(call: Call, verb: str, argv: list[str], terse: bool, picked: list
             if name and row["DEVICE"] != name:
                 continue
             dev = _dev(call, row["DEVICE"])
-            number = {"connected": "100 (connected)", "disconnected": "30 (disconnected)", "unavailable": "20 (unavailable)", "unmanaged": "10 (unmanaged)"}[row["STATE"]]
-            rows = {"GENERAL.DEVICE": row["DEVICE"], "GENERAL.TYPE": row["TYPE"], "GENERAL.HWADDR": row["HWADDR"], "GENERAL.MTU": row["MTU"], "GENERAL.STATE": number,
+            number = {"connected": "100 (connected)", "disconnected": "30 (disconnected)", "unavailable": "20 (unavailable)",
+                      "unmanaged": "10 (unmanaged)"}[row["STATE"]]
+            rows = {"GENERAL.DEVICE": row["DEVICE"], "GENERAL.TYPE": row["TYPE"], "GENERAL.HWADDR": row["HWADDR"], "GENERAL.MTU": row["MTU"],
+                    "GENERAL.STATE": number,
                     "GENERAL.CONNECTION": row["CONNECTION"], **{"IP4.ADDRESS[%d]" % (n + 1): address for n, address in enumerate(dev.addresses)}}
             for key, value in rows.items():
                 if not picked or key in picked or key.split(".")[0] in picked or key.split("[")[0] in picked:
@@ -516,7 +527,8 @@ async def ping(call: Call) -> int:
     try:
         found, rest = options(call.argv, "4bdDfhLnoqrRUvVaAB", "cIiMmQsStTwWlp")
     except ValueError as err:
-        raise Stop(2, "ping: invalid option -- '%s'\nUsage: ping [-aAbBdDfhLnOqrRUvV64] [-c count] [-i interval] [-I interface]\n            [-M pmtudisc_option] [-s packetsize] destination\n" % str(err).lstrip("-")) from None
+        raise Stop(2, "ping: invalid option -- '%s'\nUsage: ping [-aAbBdDfhLnOqrRUvV64] [-c count] [-i interval] [-I interface]\n"
+                      "            [-M pmtudisc_option] [-s packetsize] destination\n" % str(err).lstrip("-")) from None
     if "V" in found:
         call.line("ping from iputils 20190515")
         return 0
@@ -579,7 +591,8 @@ def ethtool(call: Call) -> int:
             driver, version, firmware = "vmxnet3", "1.4.17.0-k-NAPI", ""
         yes = "yes" if dev.rdma else "no"
         for key, value in (("driver", driver), ("version", version), ("firmware-version", firmware), ("expansion-rom-version", ""), ("bus-info", dev.bdf),
-                           ("supports-statistics", "yes"), ("supports-test", yes), ("supports-eeprom-access", "no"), ("supports-register-dump", "yes" if not dev.rdma else "no"),
+                           ("supports-statistics", "yes"), ("supports-test", yes), ("supports-eeprom-access", "no"),
+                           ("supports-register-dump", "yes" if not dev.rdma else "no"),
                            ("supports-priv-flags", yes)):
             call.line("%s: %s" % (key, value))
         return 0

@@ -28,9 +28,12 @@ def packages(ofed: str, kernel: str) -> dict[str, str]:
     tail = "%s%s.rhel8u1.x86_64" % (short, build.replace(".", "")[:3])
     plain = "1.%s%s.x86_64" % (short, build.replace(".", "")[:4])
     return {"ofed-scripts": "%s-OFED.%s.%s.x86_64" % (version, version, build), "mlnx-ofa_kernel": "%s-OFED.%s.%s.1.rhel8u1.x86_64" % (version, version, build),
-            "kmod-mlnx-ofa_kernel": "%s-OFED.%s.%s.1.rhel8u1.x86_64" % (version, version, build), "mlnx-tools": "5.2.0-0.%s" % tail, "rdma-core": "54mlnx1-1.%s" % plain,
-            "libibverbs": "54mlnx1-1.%s" % plain, "libibverbs-utils": "54mlnx1-1.%s" % plain, "librdmacm": "54mlnx1-1.%s" % plain, "infiniband-diags": "54mlnx1-1.%s" % plain,
-            "perftest": "4.5-0.11.g5d2d4ae.%s" % plain, "opensm": "5.9.0.MLNX20210617.c9f2ade-0.1.%s" % plain, "mlnx-fw-updater": "%s-%s.x86_64" % (version, build),
+            "kmod-mlnx-ofa_kernel": "%s-OFED.%s.%s.1.rhel8u1.x86_64" % (version, version, build), "mlnx-tools": "5.2.0-0.%s" % tail,
+            "rdma-core": "54mlnx1-1.%s" % plain,
+            "libibverbs": "54mlnx1-1.%s" % plain, "libibverbs-utils": "54mlnx1-1.%s" % plain, "librdmacm": "54mlnx1-1.%s" % plain,
+            "infiniband-diags": "54mlnx1-1.%s" % plain,
+            "perftest": "4.5-0.11.g5d2d4ae.%s" % plain, "opensm": "5.9.0.MLNX20210617.c9f2ade-0.1.%s" % plain,
+            "mlnx-fw-updater": "%s-%s.x86_64" % (version, build),
             "mft": "4.17.0-106.x86_64", "ucx": "1.11.0-1.%s" % plain, "openmpi": "4.1.2a1-1.%s" % plain}
 
 
@@ -52,10 +55,13 @@ def ofed_info(call: Call) -> int:
     return 0
 
 
-FLAGS = ("force", "without-fw-update", "fw-update-only", "add-kernel-support", "skip-distro-check", "skip-repo", "all", "hpc", "basic", "user-space-only", "kernel-only",
-         "uninstall", "help", "version", "quiet", "without-depcheck", "with-nvmf", "without-dkms", "dkms", "guest", "hypervisor", "upstream-libs", "enable-sriov",
+FLAGS = ("force", "without-fw-update", "fw-update-only", "add-kernel-support", "skip-distro-check", "skip-repo", "all", "hpc", "basic", "user-space-only",
+         "kernel-only",
+         "uninstall", "help", "version", "quiet", "without-depcheck", "with-nvmf", "without-dkms", "dkms", "guest", "hypervisor", "upstream-libs",
+         "enable-sriov",
          "skip-unsupported-devices-check", "force-fw-update", "dry-run", "vma", "with-nfsrdma", "with-mlnx-ethtool", "disable-kmp", "kmp", "umad-dev-rw")
-VALUES = ("distro", "kernel", "kernel-sources", "tmpdir", "build-root", "fw-image-dir", "enable-opensm", "log-dir", "config", "conf-dir", "package-install-options")
+VALUES = ("distro", "kernel", "kernel-sources", "tmpdir", "build-root", "fw-image-dir", "enable-opensm", "log-dir", "config", "conf-dir",
+          "package-install-options")
 
 
 @program("mlnxofedinstall", package="archive", path="-")
@@ -88,7 +94,8 @@ async def mlnxofedinstall(call: Call) -> int:
                   "Please install the missing packages using your Linux distribution Package Management tool.\nRun:\nyum install %s" % " ".join(missing))
         return 172
     if guest.kernel != KERNEL and "add-kernel-support" not in found:
-        call.line("The %s kernel is installed, but do not have drivers available.\nYou should run with --add-kernel-support flag to build them for it." % guest.kernel)
+        call.line("The %s kernel is installed, but do not have drivers available.\nYou should run with --add-kernel-support flag to build them for it."
+                  % guest.kernel)
         return 1
     if not attached and "skip-unsupported-devices-check" not in found and "user-space-only" not in found:
         call.line("Error: No supported adapter was found on this system.")
@@ -103,7 +110,8 @@ async def mlnxofedinstall(call: Call) -> int:
         call.out("Verifying KMP rpms compatibility with target kernel...\nLogs dir: %s\n" % log)
         if "force" in found:
             call.out("This program will install the MLNX_OFED_LINUX package on your machine.\n"
-                     "Note that all other Mellanox, OEM, OFED, RDMA or Distribution IB packages will be removed.\nThose packages are removed due to conflicts with MLNX_OFED_LINUX, "
+                     "Note that all other Mellanox, OEM, OFED, RDMA or Distribution IB packages will be removed.\n"
+                     "Those packages are removed due to conflicts with MLNX_OFED_LINUX, "
                      "do not reinstall them.\n\n")
         call.line("Starting MLNX_OFED_LINUX-%s installation ...\n" % OFED_VERSION.rsplit("LINUX-", 1)[1])
     await call.flush()
@@ -113,7 +121,8 @@ async def mlnxofedinstall(call: Call) -> int:
             return 255
         new = packages(OFED_VERSION, guest.kernel)
         if not quiet:
-            call.out("".join("Installing %s RPM\nPreparing...                          ########################################\nUpdating / installing...\n%s-%s"
+            call.out("".join("Installing %s RPM\nPreparing...                          ########################################\n"
+                             "Updating / installing...\n%s-%s"
                              "           ########################################\n" % (name, name, full) for name, full in sorted(new.items())))
         old = guest.ofed
         for name in packages(old, guest.kernel) if old else ():
@@ -133,7 +142,8 @@ async def mlnxofedinstall(call: Call) -> int:
                 card = device["card"]
                 call.out("Device #%d:\n----------\n\n  Device Type:      %s\n  Part Number:      %s\n  Description:      %s\n  PSID:             %s\n"
                          "  PCI Device Name:  %s\n  Base GUID:        %s\n  Versions:         Current        Available     \n     FW             %-15s%-14s\n\n"
-                         "  Status:           Up to date\n\n\n" % (n + 1, card.device, card.part, card.description, card.psid, device["guest_bdf"], device["port"].guid,
+                         "  Status:           Up to date\n\n\n" % (n + 1, card.device, card.part, card.description, card.psid, device["guest_bdf"],
+                                                                   device["port"].guid,
                                                                  card.firmware, card.firmware))
             call.line("Log File: %s/fw_update.log\nReal log file: %s/fw_update.log" % (log, log))
         for device in attached:
@@ -217,7 +227,8 @@ async def openibd(call: Call) -> int:
                 return 3
         ib, en = [dev for dev in devs if dev.kind == "infiniband"], [dev for dev in devs if dev.kind == "ether"]
         modules = ("rdma_ucm", "rdma_cm", "ib_ipoib", "mlx5_core", "mlx5_ib", "ib_uverbs", "ib_umad", "ib_cm", "ib_core", "mlxfw")
-        for title, rows in (("Configured IPoIB devices:", ib), ("Currently active IPoIB devices:", [d for d in ib if d.running]), ("Configured Mellanox EN devices:", en),
+        for title, rows in (("Configured IPoIB devices:", ib), ("Currently active IPoIB devices:", [d for d in ib if d.running]),
+                            ("Configured Mellanox EN devices:", en),
                             ("Currently active Mellanox devices:", [d for d in en if d.running])):
             if title.startswith("Configured IPoIB"):
                 call.line("\n  HCA driver loaded\n")

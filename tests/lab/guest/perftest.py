@@ -36,13 +36,17 @@ RATE = {"ib": [6.8, 6.95, 7.0, 7.02, 7.08, 7.2, 6.9, 6.6, 6.65], "roce": [6.68, 
 GBITS = {"ib": [53.5, 79.7, 93.0, 95.0, 95.65, 95.8, 96.05, 96.17, 96.14, 96.18, 96.17, 96.25, 96.24, 96.21],
          "roce": [49.4, 74.5, 91.3, 94.9, 96.07, 96.5, 96.8, 97.0, 96.65, 90.0, 93.1, 95.1, 95.95, 96.2]}
 TYPICAL = {"ib": [1.09, 1.08, 1.07, 1.07, 1.11, 1.22, 1.26, 1.68, 1.74, 1.93, 2.11, 2.65, 3.35, 4.86, 7.05, 9.77, 15.5, 27.4, 51.2, 98.2, 189.4, 364.1, 714.2],
-           "roce": [1.96, 1.95, 1.95, 1.96, 1.99, 2.06, 2.1, 2.51, 2.57, 2.71, 3.02, 3.55, 4.26, 5.74, 7.92, 10.7, 16.15, 28.4, 52.8, 101.1, 194.5, 368.1, 716.0]}
+           "roce": [1.96, 1.95, 1.95, 1.96, 1.99, 2.06, 2.1, 2.51, 2.57, 2.71, 3.02, 3.55, 4.26, 5.74, 7.92, 10.7, 16.15, 28.4, 52.8, 101.1, 194.5, 368.1,
+                    716.0]}
 TITLES = {"send_bw": "Send BW Test", "write_bw": "RDMA_Write BW Test", "read_bw": "RDMA_Read BW Test",
           "send_lat": "Send Latency Test", "write_lat": "RDMA_Write Latency Test", "read_lat": "RDMA_Read Latency Test"}
-FLAGS = {"a": "all", "F": "CPU-freq", "b": "bidirectional", "N": "noPeak", "R": "rdma_cm", "z": "com_rdma_cm", "e": "events", "U": "report-unsorted", "H": "report-histogram",
+FLAGS = {"a": "all", "F": "CPU-freq", "b": "bidirectional", "N": "noPeak", "R": "rdma_cm", "z": "com_rdma_cm", "e": "events", "U": "report-unsorted",
+         "H": "report-histogram",
          "C": "report-cycles", "h": "help", "V": "version", "": "report_gbits", "B": "cpu_util", "K": "use_old_post_send", "Y": "disable_pcie_relaxed"}
-VALUES = {"p": "port", "d": "ib-dev", "i": "ib-port", "m": "mtu", "c": "connection", "s": "size", "n": "iters", "t": "tx-depth", "r": "rx-depth", "x": "gid-index",
-          "q": "qp", "u": "qp-timeout", "S": "sl", "I": "inline_size", "Q": "cq-mod", "D": "duration", "f": "margin", "w": "limit_bw", "y": "limit_msgrate", "l": "post_list",
+VALUES = {"p": "port", "d": "ib-dev", "i": "ib-port", "m": "mtu", "c": "connection", "s": "size", "n": "iters", "t": "tx-depth", "r": "rx-depth",
+          "x": "gid-index",
+          "q": "qp", "u": "qp-timeout", "S": "sl", "I": "inline_size", "Q": "cq-mod", "D": "duration", "f": "margin", "w": "limit_bw", "y": "limit_msgrate",
+          "l": "post_list",
           "A": "atomic_type", "g": "post", "T": "tos"}
 
 
@@ -55,7 +59,8 @@ class Options:
         self.found: dict[str, str] = {}
         self.server = ""
         todo = list(call.argv)
-        flags, values = set(FLAGS.values()) | {"ipv6", "odp", "perform_warm_up"}, set(VALUES.values()) | {"bind_source_ip", "output", "out_json_file", "burst_size"}
+        flags, values = set(FLAGS.values()) | {"ipv6", "odp", "perform_warm_up"}, set(VALUES.values()) | {"bind_source_ip", "output", "out_json_file",
+                                                                                                          "burst_size"}
         while todo:
             arg = todo.pop(0)
             name, equals, value = arg[2:].partition("=")
@@ -244,7 +249,8 @@ def _mine(call: Call, options: Options, port: RdmaPort) -> dict[str, Any]:
         if wanted > mtu:
             raise Stop(1, "Requested mtu is higher than active mtu \n Unable to create QP.\n")
         mtu = wanted
-    end = dict(vm=call.vm.name, device=port.name, fabric="ib" if port.infiniband else "roce", link="IB" if port.infiniband else "Ethernet", lid=port.lid, qpn=guest.extra["qpn"],
+    end = dict(vm=call.vm.name, device=port.name, fabric="ib" if port.infiniband else "roce", link="IB" if port.infiniband else "Ethernet", lid=port.lid,
+               qpn=guest.extra["qpn"],
                psn=noise.randrange(1, 1 << 24), gid=gid, gid_kind=kind, gid_index=index, mtu=mtu, speed=port.speed, verb=options.verb, sizes=options.sizes,
                all=options.all, iterations=options.iterations, duration=options.number("duration", 0), run=seed, netdev_mtu=port.netdev.mtu,
                addresses=list(port.netdev.addresses))
@@ -339,7 +345,8 @@ async def perftest(call: Call) -> int:
     try:
         return await _converse(call, options, mine, reader, writer)
     except (ConnectionError, asyncio.IncompleteReadError, json.JSONDecodeError):
-        raise Stop(1, "Couldn't read/write remote address\n Unable to exchange data with the other side\n Failed to exchange data between server and clients\n") from None
+        raise Stop(1, "Couldn't read/write remote address\n Unable to exchange data with the other side\n"
+                      " Failed to exchange data between server and clients\n") from None
     finally:
         writer.close()
 
@@ -416,9 +423,11 @@ async def _converse(call: Call, options: Options, mine: dict[str, Any], reader: 
         call.out(empty)
         await tell("end")
         if client:
-            raise Stop(1, " Completion with error at client\n Failed status %d: wr_id 0 syndrom %s\nscnt=128, ccnt=0\n Failed to complete run_iter_%s function successfully\n"
+            raise Stop(1, " Completion with error at client\n Failed status %d: wr_id 0 syndrom %s\nscnt=128, ccnt=0\n"
+                          " Failed to complete run_iter_%s function successfully\n"
                        % (status, syndrome, "bw" if options.bandwidth else "lat"))
-        raise Stop(1, " Completion with error at server\n Failed status %d: wr_id 0 syndrom %s\nrcnt=0\n Failed to complete run_iter_%s_server function successfully\n"
+        raise Stop(1, " Completion with error at server\n Failed status %d: wr_id 0 syndrom %s\nrcnt=0\n"
+                      " Failed to complete run_iter_%s_server function successfully\n"
                    % (status, syndrome, "bw" if options.bandwidth else "lat"))
     if client:
         rows = _rows(call, options, mine, other)

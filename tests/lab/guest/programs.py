@@ -18,8 +18,10 @@ from typing import Any, Callable
 from ..world import Vm, World
 
 BASE, OFED = "base", "ofed"
-SBIN = ("ip", "ethtool", "ibstat", "ibstatus", "show_gids", "mlnx_qos", "cma_roce_mode", "cma_roce_tos", "modprobe", "modinfo", "lsmod", "lspci", "reboot", "shutdown",
-        "poweroff", "halt", "init", "sysctl", "ss", "rdma", "dcb", "mst", "ofed_uninstall.sh", "sminfo", "ibping", "udevadm", "dmidecode", "swapoff", "tuned-adm")
+SBIN = ("ip", "ethtool", "ibstat", "ibstatus", "show_gids", "mlnx_qos", "cma_roce_mode", "cma_roce_tos", "modprobe", "modinfo", "lsmod", "lspci", "reboot",
+        "shutdown",
+        "poweroff", "halt", "init", "sysctl", "ss", "rdma", "dcb", "mst", "ofed_uninstall.sh", "sminfo", "ibping", "udevadm", "dmidecode", "swapoff",
+        "tuned-adm")
 
 
 class Stop(Exception):
@@ -117,7 +119,8 @@ class Call:
         await self.flush()
 
 
-def options(argv: list[str], flags: str = "", values: str = "", long_flags: tuple[str, ...] = (), long_values: tuple[str, ...] = ()) -> tuple[dict[str, str], list[str]]:
+def options(argv: list[str], flags: str = "", values: str = "", long_flags: tuple[str, ...] = (),
+            long_values: tuple[str, ...] = ()) -> tuple[dict[str, str], list[str]]:
     """getopt_long as most of these programs use it. Raises ValueError with the option that is not known."""
     found: dict[str, str] = {}
     rest: list[str] = []

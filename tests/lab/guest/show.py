@@ -53,7 +53,8 @@ def ibstat(call: Call) -> int:
             continue
         guid = "0x" + port.guid
         port_guid = guid if port.infiniband else "0x" + port.gids[0][1].replace(":", "")[16:]
-        call.out("CA '%s'\n\tCA type: MT%d\n\tNumber of ports: 1\n\tFirmware version: %s\n\tHardware version: 0\n\tNode GUID: %s\n\tSystem image GUID: %s\n\tPort 1:\n"
+        call.out("CA '%s'\n\tCA type: MT%d\n\tNumber of ports: 1\n\tFirmware version: %s\n\tHardware version: 0\n\tNode GUID: %s\n\tSystem image GUID: %s\n"
+                 "\tPort 1:\n"
                  % (port.name, port.mt, port.firmware, guid, guid))
         rows = (("State", {1: "Down", 2: "Initializing", 4: "Active"}[port.state]), ("Physical state", PHYSICAL[port.physical]), ("Rate", port.speed),
                 ("Base lid", port.lid), ("LMC", 0), ("SM lid", port.sm_lid), ("Capability mask", "0x2651e848" if port.infiniband else "0x04010000"),
@@ -101,7 +102,8 @@ def ibv_devinfo(call: Call) -> int:
         text += "\t\tport:\t1\n"
         mtu = {256: 1, 512: 2, 1024: 3, 2048: 4, 4096: 5}
         state = {1: "PORT_DOWN (1)", 2: "PORT_INIT (2)", 4: "PORT_ACTIVE (4)"}[port.state]
-        for key, value in (("state", state), ("max_mtu", "4096 (5)"), ("active_mtu", "%d (%d)" % (port.active_mtu, mtu[port.active_mtu])), ("sm_lid", port.sm_lid),
+        for key, value in (("state", state), ("max_mtu", "4096 (5)"), ("active_mtu", "%d (%d)" % (port.active_mtu, mtu[port.active_mtu])),
+                           ("sm_lid", port.sm_lid),
                            ("port_lid", port.lid), ("port_lmc", "0x00"), ("link_layer", port.link_layer)):
             text += _row(3, key, value)
         if "v" in found or "verbose" in found:
@@ -139,7 +141,8 @@ def rdma(call: Call) -> int:
             call.line(json.dumps([dict(ifindex=n, ifname=p.name, node_type="ca", fw=p.firmware, node_guid=dotted(p.guid), sys_image_guid=dotted(p.guid))
                                   for n, p in enumerate(rows)]))
         else:
-            call.out("".join("%d: %s: node_type ca fw %s node_guid %s sys_image_guid %s \n" % (n, p.name, p.firmware, dotted(p.guid), dotted(p.guid)) for n, p in enumerate(rows)))
+            call.out("".join("%d: %s: node_type ca fw %s node_guid %s sys_image_guid %s \n" % (n, p.name, p.firmware, dotted(p.guid), dotted(p.guid)) for n,
+                             p in enumerate(rows)))
         return 0
     if "link".startswith(what):
         rows = [port for port in ports if not rest or rest[0] in (port.name, port.name + "/1", port.name + "/-")]

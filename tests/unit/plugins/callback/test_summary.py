@@ -23,7 +23,8 @@ def test_tasks_are_counted_for_the_host_they_act_on():
 
 
 def test_reboots_keep_their_reasons_and_check_mode_does_not_count():
-    made = summary.summarise([line("a", "esxi", changed=True, rebooted=True, reasons=["one", "two"]), line("b", "esxi", rebooted=True, check=True, reasons=["x"])])
+    made = summary.summarise([line("a", "esxi", changed=True, rebooted=True, reasons=["one", "two"]),
+                              line("b", "esxi", rebooted=True, check=True, reasons=["x"])])
     assert made["reboots"] == {"a": [["one", "two"]]}
     assert "a          1  one; two" in summary.table(made)
 

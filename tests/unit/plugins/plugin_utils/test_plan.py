@@ -27,7 +27,8 @@ def reboot(*reasons, certainty="sure"):
 def site(firmware="conditional"):
     software = stage("esxi", ("vib mft", "version", None, "4.18.1.14", {"reboot": "host"}))
     first = reboot("vib mft: version")
-    card = stage("esxi", ("card 0000:3b:00.0", "LINK_TYPE_P1", "ETH(2)", "IB(1)", {"reboot": "host", "certainty": firmware, "reason": "MFT is not installed yet"}))
+    card = stage("esxi", ("card 0000:3b:00.0", "LINK_TYPE_P1", "ETH(2)", "IB(1)",
+                          {"reboot": "host", "certainty": firmware, "reason": "MFT is not installed yet"}))
     passthru = stage("vsphere", ("0000:3b:00.0", "passthrough", "disabled", "enabled", {"reboot": "host"}))
     second = reboot("0000:3b:00.0: passthrough")
     return {"esxi_software_result": software, "esxi_reboot_first_result": first, "esxi_firmware_result": card,

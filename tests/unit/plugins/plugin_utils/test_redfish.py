@@ -25,8 +25,10 @@ def state(current, pending=None, registry=None, jobs_at="", scheduled=()):
     ({"ProcVirtualization": "Disabled", "IntelProcVtd": "Enabled", "Sriov": "Disabled", "ProcHyperthreading": "Enabled", "WorkloadProfile": "Custom"}, {},
      {"ProcVirtualization": "Enabled", "IntelProcVtd": "Enabled", "Sriov": "Enabled", "ProcHyperthreading": "Enabled",
       "WorkloadProfile": "Virtualization-PowerEfficient"}),
-    ({"IntelVirtualizationTechnology#0048": "Disable", "IntelVTforDirectedI/O(VT-d)#0103": "Enable", "SR-IOVSupport#00AB": "Disabled", "Hyper-Threading": "Enable"}, {},
-     {"IntelVirtualizationTechnology#0048": "Enable", "IntelVTforDirectedI/O(VT-d)#0103": "Enable", "SR-IOVSupport#00AB": "Enabled", "Hyper-Threading": "Enable"}),
+    ({"IntelVirtualizationTechnology#0048": "Disable", "IntelVTforDirectedI/O(VT-d)#0103": "Enable", "SR-IOVSupport#00AB": "Disabled",
+      "Hyper-Threading": "Enable"}, {},
+     {"IntelVirtualizationTechnology#0048": "Enable", "IntelVTforDirectedI/O(VT-d)#0103": "Enable", "SR-IOVSupport#00AB": "Enabled",
+      "Hyper-Threading": "Enable"}),
     ({"SR_IOVSupport": False}, {}, {"SR_IOVSupport": True}),
 ], ids=["dell", "hpe", "supermicro", "openbmc"])
 def test_intents_become_the_names_and_values_of_the_bmc(current, registry, want):
@@ -64,7 +66,8 @@ def test_current_is_not_pending_is_not_wanted():
 
 
 def test_only_a_pending_value_is_no_change_but_a_reason_to_reboot():
-    changes, write = redfish.compare(state(DELL, pending={"ProcVirtualization": "Enabled"}, jobs_at="/jobs", scheduled=[{"id": "J"}]), {"ProcVirtualization": "Enabled"})
+    changes, write = redfish.compare(state(DELL, pending={"ProcVirtualization": "Enabled"}, jobs_at="/jobs", scheduled=[{"id": "J"}]),
+                                     {"ProcVirtualization": "Enabled"})
     assert (changes.changed, write) == (False, {}) and changes.result()["reboot_required"]
 
 

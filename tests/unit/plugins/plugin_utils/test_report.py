@@ -27,7 +27,8 @@ def lat(scale=1.0):
 
 
 def hostvars(slow=1.0):
-    items = [dict(fabric=fabric, test=test, server=a, client=b, error=None, rows=(lat if test == "send_lat" else bw)(slow if "vm03" in (a, b) and test == "send_bw" else 1.0))
+    items = [dict(fabric=fabric, test=test, server=a, client=b, error=None,
+                  rows=(lat if test == "send_lat" else bw)(slow if "vm03" in (a, b) and test == "send_bw" else 1.0))
              for fabric in ("ib", "roce") for test in ("send_bw", "send_lat") for a, b in (("vm01", "vm02"), ("vm02", "vm03"), ("vm03", "vm01"))]
     judged = verdict.assess(items, HOSTS, {h: {"ib": 100, "roce": 100} for h in HOSTS}, limits.resolve(), ["ib", "roce"], ["send_bw", "send_lat"])
     changes = Changes("esxi")

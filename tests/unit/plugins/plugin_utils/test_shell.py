@@ -40,7 +40,8 @@ def _link():
 
 
 def test_many_commands_are_one_round_trip_with_text_and_return_code(link):
-    first, second, third, fourth = shells.Shell(link, "esxi01").run_many([["printf", "no line end"], ["sh", "-c", "echo out; echo err >&2; exit 3"], ["/no/such"], "echo a | cat"])
+    first, second, third, fourth = shells.Shell(link, "esxi01").run_many([["printf", "no line end"], ["sh", "-c", "echo out; echo err >&2; exit 3"],
+                                                                          ["/no/such"], "echo a | cat"])
     assert link.execs == 1
     assert (first.rc, first.text) == (0, "no line end")
     assert (second.rc, second.text) == (3, "out\nerr\n")

@@ -36,7 +36,8 @@ def test_changing_in_place_and_adding_at_the_end():
     assert merged({"max_vfs": [0, 0, 4, 4], "ecn": True}) == ("max_vfs=0,0,4,4 pfctx=0x08 pfcrx=0x08 trust_state=2 ecn=1", ["max_vfs", "ecn"])
 
 
-@pytest.mark.parametrize("wanted", [{"nmlx5_core": {"a b": 1}}, {"nmlx5_core": {"a": "1 b=2"}}, {"nmlx5-core": {}}, {"nmlx5_core": ["max_vfs"]}, {"nmlx5_core": {"a": "'"}}])
+@pytest.mark.parametrize("wanted", [{"nmlx5_core": {"a b": 1}}, {"nmlx5_core": {"a": "1 b=2"}}, {"nmlx5-core": {}}, {"nmlx5_core": ["max_vfs"]},
+                                    {"nmlx5_core": {"a": "'"}}])
 def test_what_cannot_stand_in_an_option_string_is_refused(wanted):
     with pytest.raises(RdmaError):
         driver_options.check(wanted, "esxi01")

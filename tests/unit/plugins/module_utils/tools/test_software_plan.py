@@ -15,8 +15,10 @@ OLD, RIGHT, NEWER = "4.17.0.106-0", "4.18.1.14-0", "4.22.1.11-1OEM.703.0.0.18434
 
 
 @pytest.mark.parametrize("have, want, order", [
-    ("4.22.1.11-1OEM.703.0.0.18434556", "4.18.1.14", 1), ("4.18.1.14-0", "4.18.1.14", 0), ("4.9.0.38-1", "4.18.1.14", -1), ("4.18.1.14-1OEM.700", "4.18.1.14-0", 1),
-    ("4.18.1", "4.18.1.0", 0), ("4.18.1.14-0", "4.18.1.14-0", 0), ("4.19.16.10-1vmw.702.0.0.17867351", "4.21.71.101", -1), ("7.0.3", "7.0", 1), ("6.7.0", "7.0", -1),
+    ("4.22.1.11-1OEM.703.0.0.18434556", "4.18.1.14", 1), ("4.18.1.14-0", "4.18.1.14", 0), ("4.9.0.38-1", "4.18.1.14", -1),
+    ("4.18.1.14-1OEM.700", "4.18.1.14-0", 1),
+    ("4.18.1", "4.18.1.0", 0), ("4.18.1.14-0", "4.18.1.14-0", 0), ("4.19.16.10-1vmw.702.0.0.17867351", "4.21.71.101", -1), ("7.0.3", "7.0", 1),
+    ("6.7.0", "7.0", -1),
     ("10.0", "9.9", 1)])
 def test_versions_compare_as_versions(have, want, order):
     assert software_plan.compare(have, want) == order
@@ -89,12 +91,14 @@ ACCEPTANCE = """ [AcceptanceConfigError]
 """
 
 
-@pytest.mark.parametrize("secure, text", [(True, "keep this host, which boots with UEFI Secure Boot, from booting"), (False, "a later UEFI Secure Boot impossible")])
+@pytest.mark.parametrize("secure, text", [(True, "keep this host, which boots with UEFI Secure Boot, from booting"),
+                                          (False, "a later UEFI Secure Boot impossible")])
 def test_acceptance_refusal_is_explained(secure, text):
     err = software_plan.explain(esxcli.error(ACCEPTANCE), "install VIBs", "esxi01", "PartnerSupported", secure)
     assert err.code == "ACCEPTANCE" and "CommunitySupported" in str(err) and "--force does not help" in str(err) and text in str(err)
     # ESXi 6 tags the same sentence otherwise
-    other = software_plan.explain(esxcli.error(ACCEPTANCE.replace("AcceptanceConfigError", "DependencyError")), "install VIBs", "esxi01", "PartnerSupported", secure)
+    other = software_plan.explain(esxcli.error(ACCEPTANCE.replace("AcceptanceConfigError", "DependencyError")), "install VIBs", "esxi01", "PartnerSupported",
+                                  secure)
     assert other.code == "ACCEPTANCE"
 
 
