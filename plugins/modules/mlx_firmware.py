@@ -70,6 +70,11 @@ options:
       - A value that is still not current is then a card that needs a cold power cycle (RV(power_cycle_required)), not a reason for one more reboot.
     type: bool
     default: false
+  state_file:
+    description:
+      - File on the controller that remembers when the card was set, so that a later run knows whether the host has rebooted since (see O(rebooted)).
+      - Without it, a card that needs a cold power cycle is told from one that waits for a reboot only within one run.
+    type: path
 notes:
   - Runs on the controller and talks to the ESXi shell through the task's SSH connection. The host needs no Python, and C(gather_facts) must be off.
   - Needs MFT and NMST on the host. In check mode on a host without them, the wanted values are returned as conditional steps.

@@ -16,6 +16,7 @@ import secrets
 import shlex
 import signal
 import threading
+import time
 from dataclasses import dataclass
 from typing import Iterator, Sequence
 
@@ -32,6 +33,7 @@ PROGRAMS = {
 }
 READ_SECONDS, WRITE_SECONDS = 180, 1200
 NOT_FOUND = (126, 127)
+REFUSED_PAUSES = (1, 2, 3, 0)
 
 
 @dataclass(frozen=True)
@@ -124,8 +126,7 @@ class Shell:
         shown = "; ".join(lines) if len(lines) < 3 else "%s; ... (%d commands)" % (lines[0], len(lines))
         try:
             with deadline(seconds):
-                # executable=False: the login shell takes the script as it is, without another shell and another quoting
-                out = self._action._low_level_execute_command(script(lines, mark), sudoable=False, executable=False)
+                out = self._execute(script(lines, mark))
         except _Late:
             with contextlib.suppress(Exception):  # best effort: the error below is what matters
                 self._action._connection.reset()
@@ -144,7 +145,20 @@ class Shell:
         self._reached = True
         return answers
 
+    def _execute(self, text: str) -> dict:
+        """A refused connection is tried again for a moment: the SSH service may just have been started."""
+        for pause in REFUSED_PAUSES:
+            try:
+                # executable=False: the login shell takes the script as it is, without another shell and another quoting
+                return self._action._low_level_execute_command(text, sudoable=False, executable=False)
+            except AnsibleConnectionFailure as err:
+                if self._reached or "Connection refused" not in str(err) or not pause:
+                    raise
+                time.sleep(pause)
+        raise AssertionError("the last pause is none")
+
     def _lost(self, command: str, why: str) -> Exception:
+        why = re.sub(r"^Failed to connect to the host via \w+:\s*", "", why).strip() or "it was closed while the command ran"
         err = RdmaError("finish `%s`" % command, self.host, "the SSH connection was lost (%s)" % " ".join(why.split()), code="SSH_LOST",
                         hint="see whether the host is up and its SSH service runs, then run the play again: it goes on where this one stopped")
         # Before the first answer nothing has happened on the host: that is Ansible's "unreachable"; later it is a failure of this task.

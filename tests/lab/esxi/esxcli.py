@@ -387,6 +387,7 @@ def version_get(world: World, host: Host, values: dict) -> dict:
     return {"Product": "VMware ESXi", "Version": host.version, "Build": "Releasebuild-" + host.build, "Update": host.version.rsplit(".", 1)[-1], "Patch": patch}
 
 
+@command("system stats uptime get", "Display the number of microseconds the system has been running.", (), "simple")
 @command("system uptime get", "System uptime in microseconds.", (), "simple")
 def uptime_get(world: World, host: Host, values: dict) -> int:
     return int((utc() - host.boot_time).total_seconds() * 1000000)

@@ -9,6 +9,7 @@ from __future__ import annotations
 import hashlib
 import importlib
 import threading
+import time
 import types
 
 import pytest
@@ -43,7 +44,8 @@ class Rig:
         task.args, task.check_mode, task.diff = args, check, diff
         loader = DataLoader()
         connection = types.SimpleNamespace(_shell=types.SimpleNamespace(tmpdir="/nowhere"))
-        action = module.ActionModule(task=task, connection=connection, play_context=PlayContext(), loader=loader, templar=Templar(loader=loader), shared_loader_obj=None)
+        action = module.ActionModule(task=task, connection=connection, play_context=PlayContext(), loader=loader, templar=Templar(loader=loader),
+                                     shared_loader_obj=None)
 
         def execute(cmd, sudoable=True, executable=None, **kwargs):
             self.execs.append(cmd)
@@ -170,6 +172,20 @@ def test_power_cycle_is_a_verdict_and_no_reboot_loop(rig):
     assert proof["failed"] and proof["error"]["code"] == "POWER_CYCLE" and "cold power cycle" in proof["msg"]
 
 
+def test_power_cycle_is_known_in_a_later_run_too(rig, tmp_path):
+    rig.world.set_fault("power_cycle", WITH_MFT)
+    job = dict(card=CARD, settings=PAPER, state_file=str(tmp_path / "a" / "b.json"))
+    assert rig("mlx_firmware", WITH_MFT, **job)["reboot_required"] is True or rig.world.hosts[WITH_MFT].cards[1].needs_power_cycle
+    assert rig("mlx_firmware", WITH_MFT, **job)["power_cycle_required"] is False  # no reboot yet
+    time.sleep(0.3)
+    rig.reboot(WITH_MFT)
+    late = rig("mlx_firmware", WITH_MFT, **job)
+    assert (late["changed"], late["reboot_required"], late["power_cycle_required"]) == (False, False, True)
+    vpi(rig, WITH_MFT).load_next()
+    assert rig("mlx_firmware", WITH_MFT, **job)["power_cycle_required"] is False
+    assert (tmp_path / "a" / "b.json").read_text() == "{}"
+
+
 def test_without_mft_check_mode_is_conditional_and_apply_an_error(rig):
     planned = rig("mlx_firmware", NO_MFT, check=True, card=CARD, settings=PAPER)
     assert not planned.get("failed") and planned["reboot_required"] is False
@@ -292,7 +308,8 @@ def test_info_reads_everything_at_once(rig):
     result = rig("esxi_info", NO_MFT, card=CARD, enforce=True)
     assert not result.get("failed"), result["msg"]
     assert result["execs"] == 1 and result["changed"] is False
-    assert (result["version"], result["acceptance"], result["secure_boot"], result["maintenance"], result["mft"]) == ("7.0.2", "PartnerSupported", False, False, "absent")
+    assert (result["version"], result["acceptance"], result["secure_boot"], result["maintenance"], result["mft"]) == ("7.0.2", "PartnerSupported", False, False,
+                                                                                                                      "absent")
     assert [card["bdf"] for card in result["cards"]] == ["0000:18:00.0", "0000:3b:00.0"] and result["card"]["bdf"] == "0000:3b:00.0"
     assert result["module_options"]["nmlx5_core"].startswith("max_vfs=0,0,16,16 ")
     assert any(finding["level"] == "note" and "shows once MFT runs" in finding["text"] for finding in result["findings"])
