@@ -12,7 +12,7 @@ module: ofed_guest
 short_description: Install an exact OFED in a guest and load it
 version_added: "0.1.0"
 author:
-  - the vhpc.rdma authors
+  - vhpc.rdma authors (@vhpc-rdma)
 description:
   - Compares the version that C(ofed_info -s) tells with the wanted one, installs the prerequisites and the driver where they
     differ, and loads the new modules by restarting C(openibd) or by asking for a reboot.
@@ -250,16 +250,19 @@ def unpack(guest):
             archive.extraction_filter = getattr(tarfile, "tar_filter", lambda member, dummy: member)
             for member in archive.getmembers():
                 place = os.path.normpath(member.name)
-                link = os.path.normpath(os.path.join(os.path.dirname(member.name), member.linkname)) if member.issym() else os.path.normpath(member.linkname or ".")
+                base = os.path.dirname(member.name) if member.issym() else ""
+                link = os.path.normpath(os.path.join(base, member.linkname or "."))
                 if place.startswith(("/", "..")) or link.startswith(("/", "..")) or not (member.isreg() or member.isdir() or member.issym() or member.islnk()):
-                    raise RdmaError("unpack %s" % source, guest.host, "%s in it lies or points outside" % member.name, "use the vendor's own tarball", code="TARBALL")
+                    raise RdmaError("unpack %s" % source, guest.host, "%s in it lies or points outside" % member.name,
+                                    "use the vendor's own tarball", code="TARBALL")
             archive.extractall(target)
     except (tarfile.TarError, IOError, OSError, EOFError) as err:
         raise RdmaError("unpack %s" % source, guest.host, str(err), "check the file's checksum and the room in /var/tmp", code="TARBALL")
     for name in [UNPACKED] + ["%s/%s" % (UNPACKED, entry) for entry in system.listdir(UNPACKED)]:
         if system.exists(name + "/mlnxofedinstall"):
             return name, True
-    raise RdmaError("install OFED from %s" % source, guest.host, "there is no mlnxofedinstall in it", "give the MLNX_OFED_LINUX tarball of the distribution", code="TARBALL")
+    raise RdmaError("install OFED from %s" % source, guest.host, "there is no mlnxofedinstall in it",
+                    "give the MLNX_OFED_LINUX tarball of the distribution", code="TARBALL")
 
 
 def check(guest, path):
@@ -282,12 +285,14 @@ def install(guest):
     folder, ours = unpack(guest)
     release = system.line(folder + "/.mlnx")
     if release and not ofed_state.is_version(release, params["version"]):
-        raise RdmaError("install OFED %s" % params["version"], guest.host, "%s holds %s" % (params["source"], release), "give the tarball of the wanted version", code="TARBALL")
+        raise RdmaError("install OFED %s" % params["version"], guest.host, "%s holds %s" % (params["source"], release),
+                        "give the tarball of the wanted version", code="TARBALL")
     argv = [folder + "/mlnxofedinstall", "--force"] + ([] if params["firmware_update"] else ["--without-fw-update"]) + params["installer_arguments"]
     code, out, err = system.run(argv, timeout=params["timeout"], cwd=folder)
     if code:
         why, hint = ofed_state.installer_failure(code, out + "\n" + err)
-        raise RdmaError("install OFED %s" % params["version"], guest.host, why, hint, code="INSTALLER", data=dict(rc=code, stdout=out[-8000:], stderr=err[-4000:]))
+        raise RdmaError("install OFED %s" % params["version"], guest.host, why, hint, code="INSTALLER",
+                        data=dict(rc=code, stdout=out[-8000:], stderr=err[-4000:]))
     if ours:
         system.remove_tree(UNPACKED)
 
@@ -302,7 +307,8 @@ def restart(guest):
         told = dict(ok=None)
     if code or told["ok"] is False:
         raise RdmaError("restart openibd", guest.host, told.get("error") or (err or out).strip() or "return code %d" % code,
-                        "stop what uses the devices (opensm, MPI jobs, mounts), or use reload: reboot", code="OPENIBD", data=dict(rc=code, stdout=out, stderr=err))
+                        "stop what uses the devices (opensm, MPI jobs, mounts), or use reload: reboot", code="OPENIBD",
+                        data=dict(rc=code, stdout=out, stderr=err))
 
 
 def apply(guest, view):
@@ -331,7 +337,8 @@ def read_back(guest, view):
                         "read the installer's log", code="READ_BACK")
     if found["loaded"] is False and params["reload"] == "openibd":
         raise RdmaError("load OFED %s" % params["version"], guest.host, found["loaded_reason"],
-                        "see whether modprobe takes the distribution's modules (modinfo -n mlx5_core), rebuild the initramfs, or use reload: reboot", code="READ_BACK")
+                        "see whether modprobe takes the distribution's modules (modinfo -n mlx5_core), rebuild the initramfs, or use reload: reboot",
+                        code="READ_BACK")
     return found
 
 

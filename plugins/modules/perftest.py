@@ -12,7 +12,7 @@ module: perftest
 short_description: Measure bandwidth and latency between all pairs of guests
 version_added: "0.1.0"
 author:
-  - the vhpc.rdma authors
+  - vhpc.rdma authors (@vhpc-rdma)
 description:
   - Runs C(ib_send_bw) and C(ib_send_lat) of perftest between every pair of guests, on InfiniBand and on RoCE.
   - With O(phase=start) every guest gets the whole schedule and walks its own part of it in the background. The task returns at
@@ -276,12 +276,13 @@ def specification(guest):
     for peer in params["peers"]:
         peer = dict(name=peer) if not isinstance(peer, dict) else peer
         if not peer.get("name"):
-            raise RdmaError("start the measurements", guest.host, "a peer without a name: %r" % (peer,), "give names of hosts, or dictionaries with name and address", code="PEERS")
+            raise RdmaError("start the measurements", guest.host, "a peer without a name: %r" % (peer,),
+                            "give names of hosts, or dictionaries with name and address", code="PEERS")
         peers.append(dict(name=peer["name"], address=peer.get("address") or peer["name"], ports=dict(peer.get("ports") or {})))
     if params["port"] == params["control_port"]:
         raise RdmaError("start the measurements", guest.host, "port and control_port are the same", "give two TCP ports", code="PORTS")
-    spec = dict((key, params[key]) for key in ("run_id", "fabrics", "tests", "iterations", "extra_args", "numa", "port", "control_port", "connect_timeout", "start_timeout",
-                                               "listen_timeout", "test_timeout"))
+    spec = dict((key, params[key]) for key in ("run_id", "fabrics", "tests", "iterations", "extra_args", "numa", "port", "control_port", "connect_timeout",
+                                               "start_timeout", "listen_timeout", "test_timeout"))
     spec.update(self=params["self_name"] or guest.host, peers=sorted(peers, key=lambda peer: peer["name"]), run_timeout=params["timeout"])
     schedule.walk([peer["name"] for peer in peers], spec["self"])  # refuses names that do not fit
     return spec
@@ -313,7 +314,8 @@ def start(guest):
     system.makedirs(mesh.FOLDER, 0o755)
     if not system.makedirs(here, 0o700):
         if system.read(here + "/spec.json", "") not in ("", text):
-            raise RdmaError("start the measurements", guest.host, "the run %s has been started with other options" % run_id, "give another run_id", code="RUN_ID")
+            raise RdmaError("start the measurements", guest.host, "the run %s has been started with other options" % run_id,
+                            "give another run_id", code="RUN_ID")
         if system.exists(here + "/state.json"):
             return Changes("verify").result(started=False, **head)
     system.write(here + "/spec.json", text, mode=0o600)
@@ -325,13 +327,15 @@ def start(guest):
 def collect(guest):
     """Wait for the end of this guest's walk."""
     system = guest.system
-    nothing = dict(run_id=guest.params["run_id"] or "", hosts=[], fabrics=[], tests=[], finished=False, done=0, total=0, seconds=0.0, version="", ports={}, columns={}, results=[])
+    nothing = dict(run_id=guest.params["run_id"] or "", hosts=[], fabrics=[], tests=[], finished=False, done=0, total=0,
+                   seconds=0.0, version="", ports={}, columns={}, results=[])
     if guest.check_mode:
         return Changes("verify").result(**nothing)
     run_id = check_run_id(guest)
     text = system.read(mesh.folder(run_id) + "/spec.json", "")
     if not text:
-        raise RdmaError("collect the measurements", guest.host, "the run %s was not started here" % run_id, "see the result of phase start on this guest", code="NOT_STARTED")
+        raise RdmaError("collect the measurements", guest.host, "the run %s was not started here" % run_id,
+                        "see the result of phase start on this guest", code="NOT_STARTED")
     spec, deadline = json.loads(text), time.time() + guest.params["timeout"]
     while True:
         alive = mesh.locked(system, run_id)
@@ -346,12 +350,13 @@ def collect(guest):
         time.sleep(WAIT)
     state, found = mesh.results(system, run_id)
     if not state.get("finished"):
-        reason = state.get("error") or "the background process has gone; its log says: %s" % (system.read(mesh.folder(run_id) + "/log", "").strip()[-300:] or "nothing")
+        log = system.read(mesh.folder(run_id) + "/log", "").strip()[-300:]
+        reason = state.get("error") or "the background process has gone; its log says: %s" % (log or "nothing")
         guest.warnings.append("%s: the walk of run %s did not end: %s" % (spec["self"], run_id, reason))
     return Changes("verify").result(
         run_id=run_id, hosts=[peer["name"] for peer in spec["peers"]], fabrics=spec["fabrics"], tests=spec["tests"], finished=bool(state.get("finished")),
-        done=state.get("done", 0), total=state.get("total", 0), seconds=state.get("seconds", 0.0), version=state.get("version", ""), ports=state.get("ports", {}),
-        columns=mesh.columns(spec["tests"]), results=found)
+        done=state.get("done", 0), total=state.get("total", 0), seconds=state.get("seconds", 0.0), version=state.get("version", ""),
+        ports=state.get("ports", {}), columns=mesh.columns(spec["tests"]), results=found)
 
 
 def work(guest):

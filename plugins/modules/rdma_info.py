@@ -12,7 +12,7 @@ module: rdma_info
 short_description: Read the RDMA ports of a guest and tell what is wrong with them
 version_added: "0.1.0"
 author:
-  - the vhpc.rdma authors
+  - vhpc.rdma authors (@vhpc-rdma)
 description:
   - Reads sysfs, C(ibstatus), C(ibv_devinfo), C(ip), the OFED and the limit of locked memory in one task.
   - Compares them with O(expect) and names all findings of all ports at once.
@@ -240,7 +240,8 @@ def read_ports(system, findings):
     for port in rdma.read(system):
         key = (port["device"], port["port"])
         seen, more = (told or {}).get(key), devinfo.get(key, {})
-        row = dict(rdma.public(port), addresses=devices.get(port["netdev"], {}).get("addresses", []), active_mtu=more.get("active_mtu"), max_mtu=more.get("max_mtu"),
+        row = dict(rdma.public(port), addresses=devices.get(port["netdev"], {}).get("addresses", []),
+                   active_mtu=more.get("active_mtu"), max_mtu=more.get("max_mtu"),
                    gid_index=rdma.gid_index(port) if port["role"] == "roce" else None)
         out.append(row)
         if told is not None and seen is None:
@@ -271,10 +272,12 @@ def check_port(role, wanted, ports, host):
         out.append(finding("error", "ACTIVE_MTU", thing, "RDMA uses MTU %s and not %s" % (port["active_mtu"], wanted["active_mtu"]),
                            "RoCE takes the largest of 256 to 4096 that fits the network device's MTU: set that to 9000; InfiniBand takes the fabric's"))
     if wanted["rate_gbps"] and (port["rate_gbps"] or 0) < wanted["rate_gbps"]:
-        out.append(finding("error", "LINK_RATE_MISMATCH", thing, "the link runs at %s and not at %g Gb/s" % (port["rate"] or "an unknown rate", wanted["rate_gbps"]),
+        out.append(finding("error", "LINK_RATE_MISMATCH", thing,
+                           "the link runs at %s and not at %g Gb/s" % (port["rate"] or "an unknown rate", wanted["rate_gbps"]),
                            "check the cable and the speed of the switch port"))
     if wanted["address"] and wanted["address"] not in port["addresses"]:
-        out.append(finding("error", "ADDRESS", thing, "has %s and not %s" % (", ".join(port["addresses"]) or "no address", wanted["address"]), "set it with rdma_link"))
+        out.append(finding("error", "ADDRESS", thing, "has %s and not %s" % (", ".join(port["addresses"]) or "no address", wanted["address"]),
+                           "set it with rdma_link"))
     return out
 
 
@@ -328,7 +331,8 @@ def work(guest):
             findings += check_port(role, expect[role], ports, guest.host)
     if expect.get("ofed"):
         if not ofed_state.is_version(ofed["installed"], expect["ofed"]):
-            findings.append(finding("error", "OFED_VERSION", "OFED", "%s is installed and not %s" % (ofed["installed"] or "nothing", expect["ofed"]), "install it with ofed_guest"))
+            findings.append(finding("error", "OFED_VERSION", "OFED", "%s is installed and not %s" % (ofed["installed"] or "nothing", expect["ofed"]),
+                                    "install it with ofed_guest"))
         elif ofed["loaded"] is False:
             findings.append(finding("error", "OFED_NOT_LOADED", "OFED", ofed["loaded_reason"], "restart openibd or reboot the guest"))
     limits = dict(configured=ofed_state.read_memlock(system)["soft"], session=session_memlock())
@@ -338,7 +342,8 @@ def work(guest):
     reached = reach(guest, guest.params["reach"], ports)
     for row in reached:
         if not row["ok"]:
-            findings.append(finding("error", "MTU_PATH", "%s to %s" % (row["role"], row["address"]), "packets of %d bytes do not get through: %s" % (row["mtu"], row["text"]),
+            findings.append(finding("error", "MTU_PATH", "%s to %s" % (row["role"], row["address"]),
+                                    "packets of %d bytes do not get through: %s" % (row["mtu"], row["text"]),
                                     "set the MTU on the switch ports (9216 for 9000) and on both guests"))
     errors = [one for one in findings if one["level"] == "error"]
     result = Changes("guest").result(ports=ports, ofed=ofed, memlock=limits, findings=findings, reach=reached,

@@ -12,7 +12,7 @@ module: rdma_link
 short_description: Give the RDMA ports of a guest their persistent address and MTU
 version_added: "0.1.0"
 author:
-  - the vhpc.rdma authors
+  - vhpc.rdma authors (@vhpc-rdma)
 description:
   - Finds the InfiniBand and the RoCE port of the guest by their link layer, writes a NetworkManager profile for each that
     is bound to the port's MAC, brings it up, and waits until the port is ACTIVE.
@@ -177,7 +177,8 @@ from ansible_collections.vhpc.rdma.plugins.module_utils.errors import RdmaError
 
 SPEC = dict(
     roce=dict(type="dict", options=dict(
-        address=dict(type="str"), mtu=dict(type="int", default=9000), mac=dict(type="str"), guid=dict(type="str"), profile=dict(type="str", default="vhpc-roce"))),
+        address=dict(type="str"), mtu=dict(type="int", default=9000), mac=dict(type="str"), guid=dict(type="str"),
+        profile=dict(type="str", default="vhpc-roce"))),
     ib=dict(type="dict", options=dict(
         address=dict(type="str"), mtu=dict(type="int", choices=[2044, 4092]), mac=dict(type="str"), guid=dict(type="str"),
         profile=dict(type="str", default="vhpc-ib"))),
@@ -246,7 +247,8 @@ def plan(guest, changes, wanted):
         return []
     clash = links.clashes(dict((view["role"], (view["wanted"]["address"], view["port"]["netdev"])) for view in views if view["wanted"]["address"]), devices)
     if clash:
-        raise RdmaError("give the RDMA ports their addresses", guest.host, "; ".join(clash), "choose a subnet that no other device of the guest uses", code="SUBNET_CLASH")
+        raise RdmaError("give the RDMA ports their addresses", guest.host, "; ".join(clash),
+                        "choose a subnet that no other device of the guest uses", code="SUBNET_CLASH")
     for view in views:
         view["write"], view["up"] = links.steps(changes, "port %s" % view["role"], view["port"], view["found"], view["wanted"])
     return views
@@ -256,7 +258,8 @@ def nmcli(guest, *argv):
     """Run nmcli; its own words on failure."""
     code, out, err = guest.system.run(["nmcli"] + list(argv), timeout=guest.params["timeout"] + 30)
     if code:
-        raise RdmaError("run nmcli %s" % " ".join(argv), guest.host, (err or out).strip(), "see whether NetworkManager runs (systemctl status NetworkManager)", code="NMCLI")
+        raise RdmaError("run nmcli %s" % " ".join(argv), guest.host, (err or out).strip(),
+                        "see whether NetworkManager runs (systemctl status NetworkManager)", code="NMCLI")
     return out
 
 
@@ -309,8 +312,9 @@ def work(guest):
     wanted = wanted_ports(guest)
     views = plan(guest, changes, wanted)
     if guest.check_mode:
-        return changes.result(ports=[dict(rdma.public(view["port"]), addresses=view["found"]["addresses"],
-                                          gid_index=rdma.gid_index(view["port"], view["wanted"]["address"]) if view["role"] == "roce" else None) for view in views])
+        return changes.result(ports=[dict(
+            rdma.public(view["port"]), addresses=view["found"]["addresses"],
+            gid_index=rdma.gid_index(view["port"], view["wanted"]["address"]) if view["role"] == "roce" else None) for view in views])
     apply(guest, views)
     return changes.result(ports=settle(guest, wanted))
 

@@ -9,7 +9,7 @@ module: rdma_verdict
 short_description: Judge the measurements of all pairs of guests
 version_added: "0.1.0"
 author:
-  - the vhpc.rdma authors
+  - vhpc.rdma authors (@vhpc-rdma)
 description:
   - Takes what M(vhpc.rdma.perftest) collected on every guest and judges each measurement by limits that say where they come from.
   - The bandwidth of a pair is the median of the sizes from 64 KiB. A single size far below it is a warning, as is a pair that is
@@ -58,7 +58,9 @@ options:
         description: By how many percent a single size may lie below the median without a warning; 5 when it is not set.
         type: float
       outlier_percent:
-        description: By how many percent a pair may be worse than the median of all pairs without a warning (three times that for latency); 5 when it is not set.
+        description:
+          - By how many percent a pair may be worse than the median of all pairs without a warning. For latency three times that.
+          - 5 when it is not set.
         type: float
       switch_ns_ib:
         description: What the switch adds to the latency on InfiniBand in nanoseconds, to show its share; 90 when it is not set. 0 shows none.

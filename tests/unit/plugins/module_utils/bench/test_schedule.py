@@ -1,0 +1,77 @@
+# Copyright: (c) 2026, the vhpc.rdma authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+from __future__ import annotations
+
+import itertools
+
+import pytest
+
+from ansible_collections.vhpc.rdma.plugins.module_utils.bench import schedule, stats
+from ansible_collections.vhpc.rdma.plugins.module_utils.errors import RdmaError
+
+
+@pytest.mark.parametrize("count", [2, 3, 4, 5, 7, 8, 15, 16, 33])
+def test_every_pair_once_and_nobody_twice_in_a_round(count):
+    names = ["vm%02d" % number for number in range(count)]
+    table = schedule.rounds(names)
+    assert len(table) == (count - 1 if count % 2 == 0 else count)
+    for row in table:
+        busy = [name for pair in row for name in pair]
+        assert len(busy) == len(set(busy))
+        assert len(row) == count // 2
+    met = sorted(tuple(sorted(pair)) for row in table for pair in row)
+    assert met == sorted(itertools.combinations(names, 2))
+    served = [sum(server == name for row in table for server, dummy in row) for name in names]
+    assert max(served) - min(served) <= 2
+
+
+@pytest.mark.parametrize("count", [2, 5, 16])
+def test_every_host_computes_the_same(count):
+    names = ["vm%02d" % number for number in range(count)]
+    assert schedule.rounds(names) == schedule.rounds(reversed(names))
+    parts = {name: schedule.walk(names, name) for name in names}
+    for number, server, client in schedule.pairs(names):
+        assert dict(round=number, partner=client, server=True) in parts[server]
+        assert dict(round=number, partner=server, server=False) in parts[client]
+    assert all([step["round"] for step in part] == sorted({step["round"] for step in part}) for part in parts.values())
+    assert sum(map(len, parts.values())) == count * (count - 1)
+
+
+def test_walking_with_waits_never_locks_up_and_never_makes_a_host_busy_twice():
+    """Every host goes on as soon as its partner is there: with any durations all pairs get done."""
+    names = ["vm%d" % number for number in range(9)]
+    todo = {name: schedule.walk(names, name) for name in names}
+    done = 0
+    while any(todo.values()):
+        ready = [(name, part[0]) for name, part in sorted(todo.items(), reverse=True) if part and any(
+            other and other["partner"] == name and other["round"] == part[0]["round"] for other in [todo[part[0]["partner"]][:1] and todo[part[0]["partner"]][0]])]
+        assert ready, "nobody can go on"
+        name, step = ready[done % len(ready)]
+        todo[name].pop(0)
+        todo[step["partner"]].pop(0)
+        done += 1
+    assert done == 36
+
+
+def test_the_fabrics_of_a_pair_follow_each_other():
+    assert schedule.items(["ib", "roce"], ["send_bw", "send_lat"]) == [("ib", "send_bw"), ("ib", "send_lat"), ("roce", "send_bw"), ("roce", "send_lat")]
+    assert schedule.count(["a%d" % n for n in range(16)], ["ib", "roce"], ["send_bw", "send_lat"]) == 480
+
+
+def test_one_host_has_nothing_to_do_and_wrong_names_are_refused():
+    assert schedule.rounds(["a"]) == [] and schedule.walk(["a"], "a") == []
+    with pytest.raises(RdmaError):
+        schedule.rounds(["a", "b", "a"])
+    with pytest.raises(RdmaError) as err:
+        schedule.walk(["a", "b"], "c")
+    assert "c" in str(err.value)
+
+
+def test_statistics():
+    assert stats.median([3, 1, 2]) == 2 and stats.median([4, 1, 2, 3]) == 2.5 and stats.median([]) is None
+    assert stats.percentile([1, 2, 3, 4, 5], 90) == pytest.approx(4.6)
+    assert stats.deviation([2, 4, 4, 4, 5, 5, 7, 9]) == pytest.approx(2.138, abs=1e-3) and stats.deviation([1]) is None
+    assert stats.below(90, 100) == 10 and stats.below(110, 100) == -10
+    assert stats.summary([1, None, 3]) == dict(n=2, min=1, max=3, mean=2, median=2, deviation=pytest.approx(1.41421, abs=1e-4))
