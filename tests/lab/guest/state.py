@@ -126,6 +126,16 @@ def loaded(vm: Vm) -> bool:
     return vm.guest.booted and bool(vm.guest.extra.get("loaded"))
 
 
+def srcversion(module: str, release: str) -> str:
+    """What tells one build of a module from another, in modinfo and in /sys/module."""
+    return hashlib.sha256(("%s %s" % (module, release)).encode()).hexdigest()[:23].upper()
+
+
+def module_version(release: str) -> str:
+    """5.4-3.0.3 of MLNX_OFED_LINUX-5.4-3.0.3.0."""
+    return "-".join(release.rsplit("-", 2)[1:])[:9]
+
+
 def netdevs(world: World, vm: Vm) -> list[Netdev]:
     address = vm.guest.address or "192.0.2.1"
     out = [Netdev(LOOPBACK, "loopback", "00:00:00:00:00:00", 65536, 1, 65536, addresses=["127.0.0.1/8"]),

@@ -407,9 +407,9 @@ def modinfo(call: Call) -> int:
         folder = {"mlx5_core": "drivers/net/ethernet/mellanox/mlx5/core", "mlx5_ib": "drivers/infiniband/hw/mlx5"}.get(name, "drivers/infiniband/core")
         rows = [("filename", "/lib/modules/%s/%s/%s/%s.ko%s" % (kernel, "extra/mlnx-ofa_kernel" if ours else "kernel", folder, name, "" if ours else ".xz"))]
         if ours:
-            rows.append(("version", "-".join(call.guest.ofed.rsplit("-", 2)[1:])[:9]))
+            rows += [("version", state.module_version(call.guest.ofed)), ("srcversion", state.srcversion(name, call.guest.ofed))]
         elif name.startswith("mlx5"):
-            rows.append(("version", "5.0-0"))
+            rows += [("version", "5.0-0"), ("srcversion", state.srcversion(name, "inbox"))]
         rows += [("license", "Dual BSD/GPL"), ("vermagic", kernel + " SMP mod_unload modversions ")]
         for key, value in rows:
             if not field:

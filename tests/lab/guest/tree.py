@@ -197,7 +197,8 @@ def sysfs(world: World, vm: Vm) -> dict[str, str]:
     loaded = vm.guest.extra.get("loaded")
     if loaded:
         for module in ("mlx5_core", "mlx5_ib", "ib_core", "mlx_compat"):
-            out["module/%s/version" % module] = "-".join(loaded.rsplit("-", 2)[1:])[:9] + "\n"
+            out["module/%s/version" % module] = state.module_version(loaded) + "\n"
+            out["module/%s/srcversion" % module] = state.srcversion(module, loaded) + "\n"
     for dev in state.netdevs(world, vm):
         top = "devices/virtual/net/" + dev.name if not dev.bdf else "%s/net/%s" % (_pci(dev.bdf), dev.name)
         out["class/net/" + dev.name] = "->../../" + top
