@@ -10,7 +10,8 @@ author:
   - vhpc.rdma authors (@vhpc-rdma)
 description:
   - Brings the driver to a version, and merges options of its kernel modules by key. Options that are not named are kept, in their order.
-  - Options are the configured ones, which the module gets when it is loaded at the next boot. ESXi does not show those that it runs with, so a reboot is asked for when this run changed something.
+  - Options are the configured ones, which the module gets when it is loaded at the next boot. ESXi does not show those that it runs with, so a reboot is
+    asked for when this run changed something.
   - Options hold for every card of the module. A warning says so when the host has more than one.
 extends_documentation_fragment:
   - vhpc.rdma.attributes

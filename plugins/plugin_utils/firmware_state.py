@@ -40,7 +40,8 @@ class Memory:
             with open(self.path, encoding="utf-8") as handle:
                 return {str(card): float(at) for card, at in json.load(handle).items()}
         except (OSError, ValueError, AttributeError, TypeError) as err:
-            raise RdmaError("read what an earlier run set", self.path, str(err), "remove the file; at worst the host is rebooted once more", code="STATE") from err
+            raise RdmaError("read what an earlier run set", self.path, str(err), "remove the file; at worst the host is rebooted once more",
+                            code="STATE") from err
 
     @property
     def rebooted(self) -> bool:

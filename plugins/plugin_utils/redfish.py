@@ -108,10 +108,10 @@ def read(client: Redfish, system: str = "") -> dict:
     current, vendor = bios.get("Attributes", {}), computer.get("Manufacturer", "")
     # Some BMCs repeat every current value in the settings object: only a difference is pending.
     pending = {k: v for k, v in (settings.get("Attributes") or {}).items() if v is not None and v != current.get(k)}
+    apply_time = settings.get("@Redfish.SettingsApplyTime") or bios.get("@Redfish.SettingsApplyTime") or {}
     out = {"vendor": vendor, "model": computer.get("Model", ""), "current": current, "pending": pending, "settings_at": settings_at,
-           "etag": settings.get("@odata.etag", ""), "apply_times": (settings.get("@Redfish.SettingsApplyTime")
-                                                                   or bios.get("@Redfish.SettingsApplyTime") or {}).get(
-                                                                       "ApplyTime@Redfish.AllowableValues"), "manager": managers[0] if managers else "",
+           "etag": settings.get("@odata.etag", ""), "apply_times": apply_time.get("ApplyTime@Redfish.AllowableValues"),
+           "manager": managers[0] if managers else "",
            "registry": {}, "jobs_at": "", "scheduled": []}
     out["registry"] = _registry(client, bios.get("AttributeRegistry", ""), computer["Bios"]["@odata.id"])
     if vendor.startswith("Dell") and out["manager"]:

@@ -211,16 +211,23 @@ PAGE = """<!DOCTYPE html>
 :root{--ink:#1d2733;--soft:#5b6b7b;--line:#dde3e9;--good:#1b7f4b;--warn:#a86a00;--bad:#b3261e;--blue:#1f5fbf;--paper:#c2571a}
 body{font:15px/1.5 system-ui,sans-serif;color:var(--ink);margin:0;background:#f5f7f9}
 main{max-width:1180px;margin:0 auto;padding:24px}
-h1{font-size:26px;margin:8px 0 2px}h2{font-size:19px;margin:34px 0 10px;border-bottom:2px solid var(--line);padding-bottom:4px}h3{font-size:15px;margin:14px 0 6px}
+h1{font-size:26px;margin:8px 0 2px}h2{font-size:19px;margin:34px 0 10px;border-bottom:2px solid var(--line);padding-bottom:4px}
+h3{font-size:15px;margin:14px 0 6px}
 .banner{background:#fff3d6;border:1px solid #e0b75a;padding:12px 16px;border-radius:6px;margin:12px 0;font-weight:600}
-.soft{color:var(--soft)}.cards{display:flex;gap:12px;flex-wrap:wrap}.card{background:#fff;border:1px solid var(--line);border-radius:8px;padding:12px 18px;min-width:120px}
+.soft{color:var(--soft)}.cards{display:flex;gap:12px;flex-wrap:wrap}
+.card{background:#fff;border:1px solid var(--line);border-radius:8px;padding:12px 18px;min-width:120px}
 .card b{display:block;font-size:24px}.pass b,.pass{color:var(--good)}.warn b,.warn{color:var(--warn)}.fail b,.fail{color:var(--bad)}
-table{border-collapse:collapse;background:#fff;font-size:13px}th,td{border:1px solid var(--line);padding:3px 8px;text-align:left;vertical-align:top}th{background:#eef2f5}
+table{border-collapse:collapse;background:#fff;font-size:13px}th,td{border:1px solid var(--line);padding:3px 8px;text-align:left;vertical-align:top}
+th{background:#eef2f5}
 .wide{overflow-x:auto}.matrix td,.matrix th{padding:2px 5px;text-align:right;font-variant-numeric:tabular-nums;font-size:11px}
-.matrix td.pass{background:#e3f4ea;color:var(--ink)}.matrix td.warn{background:#fdf0d2;color:var(--ink)}.matrix td.fail{background:#fadcd9;color:var(--bad);font-weight:700}.matrix td.none{background:#f0f2f4}
-.charts{display:grid;grid-template-columns:repeat(auto-fit,minmax(420px,1fr));gap:16px}.charts figure{margin:0;background:#fff;border:1px solid var(--line);border-radius:8px;padding:10px}
-svg text{font:11px system-ui,sans-serif;fill:var(--soft)}.grid{stroke:#e6eaee}.median{fill:none;stroke:var(--blue);stroke-width:2}.paper{fill:none;stroke:var(--paper);stroke-width:1.5;stroke-dasharray:5 4}.band{fill:#1f5fbf22;stroke:none}
-.key i{display:inline-block;width:22px;height:0;border-top:3px solid var(--blue);vertical-align:middle;margin-right:5px}.key i.p{border-top:2px dashed var(--paper)}
+.matrix td.pass{background:#e3f4ea;color:var(--ink)}.matrix td.warn{background:#fdf0d2;color:var(--ink)}
+.matrix td.fail{background:#fadcd9;color:var(--bad);font-weight:700}.matrix td.none{background:#f0f2f4}
+.charts{display:grid;grid-template-columns:repeat(auto-fit,minmax(420px,1fr));gap:16px}
+.charts figure{margin:0;background:#fff;border:1px solid var(--line);border-radius:8px;padding:10px}
+svg text{font:11px system-ui,sans-serif;fill:var(--soft)}.grid{stroke:#e6eaee}.median{fill:none;stroke:var(--blue);stroke-width:2}
+.paper{fill:none;stroke:var(--paper);stroke-width:1.5;stroke-dasharray:5 4}.band{fill:#1f5fbf22;stroke:none}
+.key i{display:inline-block;width:22px;height:0;border-top:3px solid var(--blue);vertical-align:middle;margin-right:5px}
+.key i.p{border-top:2px dashed var(--paper)}
 details{margin:6px 0}summary{cursor:pointer}
 </style></head><body><main>
 <h1>{{ data.title }}</h1>
@@ -232,36 +239,44 @@ details{margin:6px 0}summary{cursor:pointer}
 <div class="card"><b>{{ data.ports|selectattr('state','defined')|selectattr('state','equalto','ACTIVE')|list|length }}</b>ports active</div>
 <div class="card"><b>{{ data.reboots_max }}</b>reboots at most on a host</div>
 {% if summary %}
-<div class="card pass"><b>{{ summary.passed }}</b>verdicts pass</div><div class="card warn"><b>{{ summary.warned }}</b>with a warning</div><div class="card fail"><b>{{ summary.failed }}</b>fail</div>
+<div class="card pass"><b>{{ summary.passed }}</b>verdicts pass</div><div class="card warn"><b>{{ summary.warned }}</b>with a warning</div>
+<div class="card fail"><b>{{ summary.failed }}</b>fail</div>
 {% endif %}
 <div class="card {{ 'fail' if data.failures else 'pass' }}"><b>{{ data.failures|length }}</b>hosts with a failure</div>
 </div>
 {% if data.failures %}
 <h2>Failures</h2>
 <table><tr><th>host</th><th>stage</th><th>what</th></tr>
-{% for host, errors in data.failures.items() %}{% for error in errors %}<tr><td>{{ host }}</td><td>{{ error.stage }}</td><td>{{ error.msg }}</td></tr>{% endfor %}{% endfor %}
+{% for host, errors in data.failures.items() %}{% for error in errors %}<tr><td>{{ host }}</td><td>{{ error.stage }}</td><td>{{ error.msg }}</td></tr>
+{% endfor %}{% endfor %}
 </table>
 {% endif %}
 {% if summary %}
 <h2>Verdicts</h2>
-<table><tr><th>fabric</th><th>test</th><th>pairs</th><th>pass</th><th>warning</th><th>fail</th><th>median</th><th>worst pair</th><th>limit</th><th>where the limit comes from</th></tr>
+<table><tr><th>fabric</th><th>test</th><th>pairs</th><th>pass</th><th>warning</th><th>fail</th><th>median</th><th>worst pair</th><th>limit</th>
+<th>where the limit comes from</th></tr>
 {% for fabric, part in summary.fabrics.items() %}{% for test, row in part.tests.items() %}
-<tr><td>{{ part.name }}</td><td>{{ tests[test][0] if test in tests else test }}</td><td>{{ part.pairs }}</td><td class="pass">{{ row.passed }}</td><td class="warn">{{ row.warned }}</td><td class="fail">{{ row.failed }}</td>
+<tr><td>{{ part.name }}</td><td>{{ tests[test][0] if test in tests else test }}</td><td>{{ part.pairs }}</td><td class="pass">{{ row.passed }}</td>
+<td class="warn">{{ row.warned }}</td><td class="fail">{{ row.failed }}</td>
 <td>{% if row['values'].median is not none %}{{ '%.2f'|format(row['values'].median) }} {{ row.unit }}{% endif %}</td>
-<td>{% if row.worst %}{{ row.worst.server }} &ndash; {{ row.worst.client }}: {{ '%.2f'|format(row.worst.value) }}{% endif %}</td><td>{{ row.limit }}</td><td class="soft">{{ row.limit_from }}</td></tr>
+<td>{% if row.worst %}{{ row.worst.server }} &ndash; {{ row.worst.client }}: {{ '%.2f'|format(row.worst.value) }}{% endif %}</td><td>{{ row.limit }}</td>
+<td class="soft">{{ row.limit_from }}</td></tr>
 {% endfor %}{% endfor %}
 </table>
 {% for entry in data.verdict.blame or [] %}<p class="fail">{{ fabrics[entry.fabric] }}: {{ entry.text }}</p>{% endfor %}
 {% if warnings %}
 <details><summary>{{ warnings|length }} warnings</summary><table>
-{% for verdict, warning in warnings %}<tr><td>{{ fabrics[verdict.fabric] }}</td><td>{{ verdict.server }} &ndash; {{ verdict.client }}</td><td>{{ warning.text }}</td></tr>{% endfor %}
+{% for verdict, warning in warnings %}<tr><td>{{ fabrics[verdict.fabric] }}</td><td>{{ verdict.server }} &ndash; {{ verdict.client }}</td>
+<td>{{ warning.text }}</td></tr>{% endfor %}
 </table></details>
 {% endif %}
 {% endif %}
 {% if charts %}
 <h2>Curves beside the paper</h2>
 <p class="key"><i></i>median over all pairs, band from lowest to highest &nbsp; <i class="p"></i>the paper</p>
-<div class="charts">{% for curve, svg in charts %}<figure><figcaption><b>{{ curve.title }}</b> <span class="soft">{{ curve.pairs }} pairs; paper: Figure {{ curve.paper.figure }}{{ '; source: simulated' if simulated }}</span></figcaption>{{ svg|safe }}</figure>{% endfor %}</div>
+<div class="charts">{% for curve, svg in charts %}<figure><figcaption><b>{{ curve.title }}</b>
+<span class="soft">{{ curve.pairs }} pairs; paper: Figure {{ curve.paper.figure }}{{ '; source: simulated' if simulated }}</span></figcaption>
+{{ svg|safe }}</figure>{% endfor %}</div>
 {% endif %}
 {% for fabric, matrix in (data.verdict.matrix or {}).items() %}
 <h2>Pairs, {{ fabrics[fabric] }}</h2>
@@ -270,23 +285,27 @@ details{margin:6px 0}summary{cursor:pointer}
 <div class="wide"><table class="matrix"><tr><th></th>{% for host in matrix.hosts %}<th>{{ host }}</th>{% endfor %}</tr>
 {% for host in matrix.hosts %}{% set row = loop.index0 %}<tr><th>{{ host }}</th>
 {% for other in matrix.hosts %}{% set value = rows[row][loop.index0] %}{% set pair = cells.get(fabric, {}).get((host, other)) %}
-<td class="{{ (pair[test] or {}).status if pair and value is not none else ('fail' if pair else 'none') }}"{% if pair %} title="{{ pair.server }} to {{ pair.client }}"{% endif %}>{{ '%.2f'|format(value) if value is not none else ('no result' if pair else '') }}</td>
+<td class="{{ (pair[test] or {}).status if pair and value is not none else ('fail' if pair else 'none') }}"{% if pair %}
+title="{{ pair.server }} to {{ pair.client }}"{% endif %}>{{ '%.2f'|format(value) if value is not none else ('no result' if pair else '') }}</td>
 {% endfor %}</tr>
 {% endfor %}</table></div>
 {% endfor %}
 {% endfor %}
 <h2>What was changed</h2>
 {% if data.changes %}
-<table><tr><th>stage</th><th>hosts</th><th>steps</th></tr>{% for stage, entry in data.stages.items() %}<tr><td>{{ stage }}</td><td>{{ entry.hosts|length }}</td><td>{{ entry.steps }}</td></tr>{% endfor %}</table>
+<table><tr><th>stage</th><th>hosts</th><th>steps</th></tr>{% for stage, entry in data.stages.items() %}<tr><td>{{ stage }}</td><td>{{ entry.hosts|length }}</td>
+<td>{{ entry.steps }}</td></tr>{% endfor %}</table>
 {% for host, steps in data.changes.items() %}
 <details><summary>{{ host }}: {{ steps|length }} steps{% if data.reboots.get(host) %}, {{ data.reboots[host]|length }} reboots{% endif %}</summary>
 <table><tr><th>stage</th><th>thing</th><th>setting</th><th>before</th><th>after</th></tr>
-{% for step in steps %}<tr><td>{{ step.stage }}</td><td>{{ step.thing }}</td><td>{{ step.name }}</td><td>{{ step.before }}</td><td>{{ step.after }}</td></tr>{% endfor %}</table></details>
+{% for step in steps %}<tr><td>{{ step.stage }}</td><td>{{ step.thing }}</td><td>{{ step.name }}</td><td>{{ step.before }}</td><td>{{ step.after }}</td></tr>
+{% endfor %}</table></details>
 {% endfor %}
 {% else %}<p>Nothing: everything was as wanted.</p>{% endif %}
 <h2>Reboots and why</h2>
 {% if data.reboots %}<table><tr><th>host</th><th>reboot</th><th>reasons</th></tr>
-{% for host, batches in data.reboots.items() %}{% for reasons in batches %}<tr><td>{{ host }}</td><td>{{ loop.index }}</td><td>{{ reasons|join('; ') }}</td></tr>{% endfor %}{% endfor %}</table>
+{% for host, batches in data.reboots.items() %}{% for reasons in batches %}<tr><td>{{ host }}</td><td>{{ loop.index }}</td>
+<td>{{ reasons|join('; ') }}</td></tr>{% endfor %}{% endfor %}</table>
 {% else %}<p>None.</p>{% endif %}
 <h2>Versions</h2>
 {% for rows, columns in ((esxi, ('ESXi','MFT','driver','PSID','PCI','firmware')), (guests, ('OFED','kernel'))) %}{% if rows %}

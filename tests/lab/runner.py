@@ -114,5 +114,5 @@ class Progress:
     def close(self) -> None:
         if self.task and self.count and not self.quiet:
             print("  %-8s %-56s %6.1f s  %s" % (self.task["stage"], self.task["task"].split(" : ")[-1][:56], self.last - self.task["at"],
-                                             ", ".join("%d %s" % (count, kind) for kind, count in self.count.items())), flush=True)
+                                                ", ".join("%d %s" % (count, kind) for kind, count in self.count.items())), flush=True)
         self.task = None

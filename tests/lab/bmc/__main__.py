@@ -43,7 +43,7 @@ def start(hosts: int, directory: Path, network: int, vendor: str = "Dell", port:
     face.start()
     rows = {host.name: {"ansible_host": "127.0.0.1", "vhpc_bmc": {"baseuri": "%s:%d" % (host.bmc.address, host.bmc.port), "username": "root",
                                                                   "password": host.bmc.password,
-                                                                 "ca_file": str(ca)}} for host in world.hosts.values() if host.bmc}
+                                                                  "ca_file": str(ca)}} for host in world.hosts.values() if host.bmc}
     inventory = directory / "inventory.yml"
     inventory.write_text(yaml.safe_dump({"all": {"children": {"esxi": {"hosts": rows}}}}, sort_keys=False))
     return world, face, inventory

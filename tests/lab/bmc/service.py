@@ -261,7 +261,8 @@ class Service:
                        for name in names)
         service = ('<edmx:DataServices><Schema xmlns="http://docs.oasis-open.org/odata/ns/edm" Namespace="Service"><EntityContainer Name="Service" '
                    'Extends="ServiceRoot.v1_12_0.ServiceContainer"/></Schema></edmx:DataServices>')
-        return '<?xml version="1.0" encoding="UTF-8"?><edmx:Edmx xmlns:edmx="http://docs.oasis-open.org/odata/ns/edmx" Version="4.0">%s%s</edmx:Edmx>' % (rows, service)
+        head = '<?xml version="1.0" encoding="UTF-8"?><edmx:Edmx xmlns:edmx="http://docs.oasis-open.org/odata/ns/edmx" Version="4.0">'
+        return head + rows + service + "</edmx:Edmx>"
 
     def powered(self) -> bool:
         return self.host.settings.get("power", "On") == "On"

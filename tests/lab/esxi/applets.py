@@ -546,7 +546,8 @@ def sed(shell: Shell, found: dict, rest: list[str], io: Io) -> int:
     return rc
 
 
-AWK_RULE = re.compile(r"\s*(BEGIN|END|/(?:\\.|[^/\\])*/|!/(?:\\.|[^/\\])*/|(?:NR|NF|\$\w+)\s*(?:==|!=|>=|<=|>|<|~|!~)\s*(?:\"(?:\\.|[^\"])*\"|/(?:\\.|[^/])*/|\d+))?\s*(?:\{([^}]*)\})?\s*;?")
+AWK_RULE = re.compile(r"\s*(BEGIN|END|/(?:\\.|[^/\\])*/|!/(?:\\.|[^/\\])*/|"
+                      r"(?:NR|NF|\$\w+)\s*(?:==|!=|>=|<=|>|<|~|!~)\s*(?:\"(?:\\.|[^\"])*\"|/(?:\\.|[^/])*/|\d+))?\s*(?:\{([^}]*)\})?\s*;?")
 
 
 @applet("", "Fv")
@@ -930,7 +931,8 @@ def df(shell: Shell, found: dict, rest: list[str], io: Io) -> int:
 
 @applet("h")
 def vdf(shell: Shell, found: dict, rest: list[str], io: Io) -> int:
-    used = 262144 if shell.world.faults.get("tmp_full", {}).get(shell.host.name) is not None else sum(len(content) for content in shell.host.tmp.values()) // 1024 + 48
+    full = shell.world.faults.get("tmp_full", {}).get(shell.host.name) is not None
+    used = 262144 if full else sum(len(content) for content in shell.host.tmp.values()) // 1024 + 48
     io.out.write("Ramdisk                   Size      Used Available Use% Mounted on\n")
     io.out.write("%-21s %9d %9d %9d %3d%% %s\n" % ("tmp", 262144, used, 262144 - used, used * 100 // 262144, "/tmp"))
     return 0

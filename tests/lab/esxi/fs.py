@@ -20,8 +20,10 @@ from ..world import File, Host, Vib, World
 
 MFT_BIN = "/opt/mellanox/bin"
 MFT_PROGRAMS = ("mst", "mlxconfig", "mlxfwmanager", "flint", "mlxvpd")
-DIRECTORIES = ("/", "/bin", "/bootbank", "/dev", "/etc", "/etc/init.d", "/etc/rc.local.d", "/etc/ssh", "/etc/ssh/keys-root", "/etc/vmware", "/opt", "/root", "/scratch", "/sbin", "/tmp",
-               "/usr", "/usr/bin", "/usr/lib", "/usr/lib/vmware", "/usr/lib/vmware/secureboot", "/usr/lib/vmware/secureboot/bin", "/var", "/var/log", "/var/tmp",
+DIRECTORIES = ("/", "/bin", "/bootbank", "/dev", "/etc", "/etc/init.d", "/etc/rc.local.d", "/etc/ssh", "/etc/ssh/keys-root", "/etc/vmware", "/opt", "/root",
+               "/scratch", "/sbin", "/tmp",
+               "/usr", "/usr/bin", "/usr/lib", "/usr/lib/vmware", "/usr/lib/vmware/secureboot", "/usr/lib/vmware/secureboot/bin", "/var", "/var/log",
+               "/var/tmp",
                "/vmfs", "/vmfs/volumes")
 KEPT = ("/etc/",)  # what a host saves across reboots of what is written outside datastores
 

@@ -200,10 +200,12 @@ WORDS = {  # names of values, by parameter without its port
 }
 MAXIMUM = {"NUM_OF_VFS": 127, "NUM_PF_MSIX": 2047, "PF_LOG_BAR_SIZE": 12, "VF_LOG_BAR_SIZE": 12, "MAX_ACC_OUT_READ": 128}
 # Rows that every card shows beside what the world keeps of it; an array shows its range, its elements on demand.
-BEFORE = {"MEMIC_BAR_SIZE": 0, "MEMIC_SIZE_LIMIT": 1, "HOST_CHAINING_MODE": 0, "HOST_CHAINING_DESCRIPTORS": "Array[0..7]", "HOST_CHAINING_TOTAL_BUFFER_SIZE": "Array[0..7]",
+BEFORE = {"MEMIC_BAR_SIZE": 0, "MEMIC_SIZE_LIMIT": 1, "HOST_CHAINING_MODE": 0, "HOST_CHAINING_DESCRIPTORS": "Array[0..7]",
+          "HOST_CHAINING_TOTAL_BUFFER_SIZE": "Array[0..7]",
           "FLEX_PARSER_PROFILE_ENABLE": 0, "FLEX_IPV4_OVER_VXLAN_PORT": 0, "ROCE_NEXT_PROTOCOL": 254, "ESWITCH_HAIRPIN_DESCRIPTORS": "Array[0..7]",
           "NON_PREFETCHABLE_PF_BAR": 0, "NUM_PF_MSIX_VALID": 1}
-AFTER = {"NUM_OF_VL_P1": 3, "NUM_OF_VL_P2": 3, "LLDP_NB_DCBX_P1": 0, "PHY_COUNT_LINK_UP_DELAY": 0, "SAFE_MODE_THRESHOLD": 10, "SAFE_MODE_ENABLE": 1, "EXP_ROM_PXE_ENABLE": 1,
+AFTER = {"NUM_OF_VL_P1": 3, "NUM_OF_VL_P2": 3, "LLDP_NB_DCBX_P1": 0, "PHY_COUNT_LINK_UP_DELAY": 0, "SAFE_MODE_THRESHOLD": 10, "SAFE_MODE_ENABLE": 1,
+         "EXP_ROM_PXE_ENABLE": 1,
          "EXP_ROM_UEFI_x86_ENABLE": 0, "BOOT_OPTION_ROM_EN_P1": 0, "LEGACY_BOOT_PROTOCOL_P1": 1}
 ARRAY_ITEM = re.compile(r"^([A-Z0-9_]+)\[(\d+)(?:\.\.(\d+))?\]$")
 ARRAY_DEFAULT = 128
@@ -225,8 +227,10 @@ def words(name: str) -> dict[int, str]:
     return WORDS.get(re.sub(r"_P\d$", "", name), {})
 
 
-KNOWN = ({"LINK_TYPE", "SRIOV_EN", "NUM_OF_VFS", "ADVANCED_PCI_SETTINGS", "NUM_PF_MSIX", "PF_LOG_BAR_SIZE", "VF_LOG_BAR_SIZE", "ROCE_CONTROL", "KEEP_ETH_LINK_UP", "KEEP_IB_LINK_UP",
-          "KEEP_LINK_UP_ON_BOOT", "KEEP_LINK_UP_ON_STANDBY", "PCI_WR_ORDERING", "MULTI_PORT_VHCA_EN", "INT_LOG_MAX_PAYLOAD_SIZE", "UEFI_HII_EN", "INTERNAL_CPU_MODEL",
+KNOWN = ({"LINK_TYPE", "SRIOV_EN", "NUM_OF_VFS", "ADVANCED_PCI_SETTINGS", "NUM_PF_MSIX", "PF_LOG_BAR_SIZE", "VF_LOG_BAR_SIZE", "ROCE_CONTROL",
+          "KEEP_ETH_LINK_UP", "KEEP_IB_LINK_UP",
+          "KEEP_LINK_UP_ON_BOOT", "KEEP_LINK_UP_ON_STANDBY", "PCI_WR_ORDERING", "MULTI_PORT_VHCA_EN", "INT_LOG_MAX_PAYLOAD_SIZE", "UEFI_HII_EN",
+          "INTERNAL_CPU_MODEL",
           "MPFS_UC_LOOPBACK_DISABLE", "CQ_TIMESTAMP", "WOL_MAGIC_EN", "LLDP_NB_DCBX", "ECN", "DCBX_IEEE", "DCBX_CEE", "NUM_OF_PF", "IBM_CAPI_EN"}
          | set(ADVANCED_ONLY) | {re.sub(r"_P\d$", "", name) for name in list(BEFORE) + list(AFTER)} | set(WORDS))
 
@@ -353,7 +357,8 @@ def mlxconfig(shell: Shell, args: list[str], io: Io) -> int:
         request = arguments(args[1:], form)
         if request.command == "show_confs":
             io.out.write("\nList of configurations the device %s may support:\n" % request.device)
-            io.out.write("".join("%20s%-32s %s\n" % ("", name + ("=<%s>" % "|".join(words(name).values()) if words(name) else "=<NUM>"), "") for name in sorted(KNOWN)))
+            io.out.write("".join("%20s%-32s %s\n" % ("", name + ("=<%s>" % "|".join(words(name).values()) if words(name) else "=<NUM>"), "")
+                                 for name in sorted(KNOWN)))
             return OK
         if request.command == "set":
             return set_values(shell, request, form, io)
@@ -380,7 +385,8 @@ def opened(host: Host, given: str, io: Io) -> Device:
 def opening(device: Device, number: int, form: Layout, io: Io) -> None:
     row = "%%-%ds%%-16s\n" % form.label
     io.out.write("\nDevice #%d:\n%s\n\n" % (number, RULE))
-    for label, value in (("Device type:", device.card.device), ("Name:", device.card.part), ("Description:", device.card.description), ("Device:", device.given)):
+    for label, value in (("Device type:", device.card.device), ("Name:", device.card.part), ("Description:", device.card.description),
+                         ("Device:", device.given)):
         io.out.write(row % (label, value))
 
 
@@ -463,8 +469,10 @@ def as_json(device: Device, found: dict[str, Nv | str]) -> dict:
     def text(name: str, nv: Nv | str, which: str) -> str:
         return nv if isinstance(nv, str) else cell(name, getattr(nv, which))
     return {"description": device.card.description, "device": device.given, "device_type": device.card.device, "name": device.card.part,
-            "tlv_configuration": {name: {"current_value": text(name, nv, "current"), "default_value": text(name, nv, "default"), "next_value": text(name, nv, "next"),
-                                         "modified": not isinstance(nv, str) and nv.next not in (nv.default, nv.current), "read_only": not isinstance(nv, str) and nv.read_only}
+            "tlv_configuration": {name: {"current_value": text(name, nv, "current"), "default_value": text(name, nv, "default"),
+                                         "next_value": text(name, nv, "next"),
+                                         "modified": not isinstance(nv, str) and nv.next not in (nv.default, nv.current),
+                                         "read_only": not isinstance(nv, str) and nv.read_only}
                                   for name, nv in found.items()}}
 
 
@@ -499,7 +507,8 @@ def wanted_values(names: tuple[str, ...]) -> dict[str, str]:
         if name in out:
             raise Usage("Duplicate parameter, %s." % name)
         array = ARRAY_ITEM.match(name)
-        for single in (["%s[%d]" % (array.group(1), index) for index in range(int(array.group(2)), int(array.group(3)) + 1)] if array and array.group(3) is not None else [name]):
+        for single in (["%s[%d]" % (array.group(1), index) for index in range(int(array.group(2)), int(array.group(3)) + 1)] if array
+                       and array.group(3) is not None else [name]):
             out[single] = value
     return out
 
@@ -607,7 +616,8 @@ def mlxfwmanager(shell: Shell, args: list[str], io: Io) -> int:
             if item in ("-i", "--image-file") and not shell.fs.exists(shell.path(path)):
                 io.err.write("-E- Image file: %s does not exist\n" % path)
                 return 9
-        elif item not in ("-q", "--query", "--online", "-u", "--update", "-f", "--force", "-y", "--yes", "--no-progress", "--no", "--skip_if_same", "--no_fw_ctrl"):
+        elif item not in ("-q", "--query", "--online", "-u", "--update", "-f", "--force", "-y", "--yes", "--no-progress", "--no", "--skip_if_same",
+                          "--no_fw_ctrl"):
             io.err.write("-E- Invalid argument: %s\n" % item)
             return 3
     with shell.world.lock:
@@ -636,8 +646,10 @@ def fw_text(host: Host, found: list[Device]) -> str:
     for index, device in enumerate(found, 1):
         card, good = device.card, opens(host, device)
         out += ["Device #%d:" % index, RULE, ""]
-        rows = [("Device Type:", card.device), ("Part Number:", card.part if good else "--"), ("Description:", card.description if good else ""), ("PSID:", card.psid if good else ""),
-                ("PCI Device Name:", device.given), ("Base GUID:", card.ports[0].guid if good else "N/A"), ("Base MAC:", plain(card.ports[0].mac) if good else "N/A"),
+        rows = [("Device Type:", card.device), ("Part Number:", card.part if good else "--"), ("Description:", card.description if good else ""),
+                ("PSID:", card.psid if good else ""),
+                ("PCI Device Name:", device.given), ("Base GUID:", card.ports[0].guid if good else "N/A"),
+                ("Base MAC:", plain(card.ports[0].mac) if good else "N/A"),
                 ("Versions:", "%-15s%-14s" % ("Current", "Available"))]
         out += ["  %-18s%s" % row for row in rows]
         versions = [("FW", card.firmware)] + list(ROMS.get(card.mt, ())) if good else [("FW", "--")]
@@ -651,11 +663,13 @@ def fw_xml(host: Host, device: Device) -> str:
     versions = [("FW", card.firmware)] + list(ROMS.get(card.mt, ()))
     lines = ["    <Device pciName=%s type=%s psid=%s partNumber=%s>" % tuple(quoteattr(value) for value in (
         device.given, card.device, card.psid if good else "", card.part if good else "--")), "      <Versions>"]
-    lines += ["        <%s current=%s available=%s/>" % (name, quoteattr(value if good else "--"), quoteattr("N/A" if good else "")) for name, value in versions]
+    lines += ["        <%s current=%s available=%s/>" % (name, quoteattr(value if good else "--"), quoteattr("N/A" if good else "")) for name,
+              value in versions]
     lines += ["      </Versions>", "      <MACs Base_Mac=%s />" % quoteattr(plain(card.ports[0].mac) if good else "N/A")]
     if good:
         lines.append("      <GUIDs Base_Guid=%s />" % quoteattr(card.ports[0].guid))
-    lines += ["      <Status>%s</Status>" % (NO_IMAGE if good else "Failed to open device"), "      <Description>%s</Description>" % escape(card.description if good else ""),
+    lines += ["      <Status>%s</Status>" % (NO_IMAGE if good else "Failed to open device"),
+              "      <Description>%s</Description>" % escape(card.description if good else ""),
               "    </Device>"]
     return "\n".join(lines) + "\n"
 
@@ -726,7 +740,8 @@ def mlxvpd(shell: Shell, args: list[str], io: Io) -> int:
         card = device.card
     part = card.part.split("_")[0]
     io.out.write("\n  VPD-KEYWORD    DESCRIPTION             VALUE\n  -----------    -----------             -----\nRead Only Section:\n\n")
-    for key, text, value in (("PN", "Part Number", part), ("EC", "Revision", "A9"), ("V2", "N/A", part), ("SN", "Serial Number", card.serial), ("V0", "Misc Info", "PCIeGen3 x16"),
+    for key, text, value in (("PN", "Part Number", part), ("EC", "Revision", "A9"), ("V2", "N/A", part), ("SN", "Serial Number", card.serial),
+                             ("V0", "Misc Info", "PCIeGen3 x16"),
                              ("RV", "Checksum Complement", "0x3a"), ("IDTAG", "Board Id", card.description.split(";")[0])):
         io.out.write("  %-14s %-23s %s\n" % (key, text, value))
     return 0

@@ -114,7 +114,8 @@ class Files(asyncssh.SFTPServer):
             raise OSError(errno.ENOENT, os.strerror(errno.ENOENT))
         directory = self.fs.is_dir(name)
         seconds = int(self.shell.host.boot_time.timestamp())
-        return asyncssh.SFTPAttrs(type=asyncssh.FILEXFER_TYPE_DIRECTORY if directory else asyncssh.FILEXFER_TYPE_REGULAR, size=512 if directory else len(self.fs.find(name) or b""),
+        return asyncssh.SFTPAttrs(type=asyncssh.FILEXFER_TYPE_DIRECTORY if directory else asyncssh.FILEXFER_TYPE_REGULAR,
+                                  size=512 if directory else len(self.fs.find(name) or b""),
                                   uid=0, gid=0, permissions=0o40755 if directory else 0o100644, atime=seconds, mtime=seconds)
 
     def stat(self, path: bytes) -> asyncssh.SFTPAttrs:

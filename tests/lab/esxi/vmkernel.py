@@ -123,7 +123,7 @@ def nics(shell: Shell, args: list[str], io: Io) -> int:
         for row in esxcli.nic_list(shell.world, shell.host, {}):
             io.out.write("%-8s%-13s%-12s%-5s%-11s%-7s%-18s%-7d%s\n" % (row["Name"], row["PCI Device"], row["Driver"], row["Link Status"],
                                                                        "%dMbps" % row["Speed"], row["Duplex"],
-                                                                  row["MAC Address"], row["MTU"], row["Description"]))
+                                                                       row["MAC Address"], row["MTU"], row["Description"]))
     return 0
 
 

@@ -272,7 +272,8 @@ def _known(call: Call, words: list[str]) -> dict:
     kind = words.pop(0) if words and words[0] in ("id", "uuid", "path", "filename") and len(words) > 1 else ""
     name = words[0] if words else ""
     for profile in state.profiles(call.vm).values():
-        if (kind in ("", "id") and profile["id"] == name) or (kind in ("", "uuid") and profile["uuid"] == name) or (kind == "filename" and profile["file"].endswith(name)):
+        by_name = (kind in ("", "id") and profile["id"] == name) or (kind in ("", "uuid") and profile["uuid"] == name)
+        if by_name or (kind == "filename" and profile["file"].endswith(name)):
             return profile
     raise Stop(10, "Error: unknown connection '%s'.\n" % name if kind != "show" else "Error: %s - no such connection profile.\n" % name)
 
@@ -444,7 +445,7 @@ def _nm_profile(call: Call, names: list[str], picked: list[str], terse: bool, ge
         rows.update({"IP4.ADDRESS[%d]" % (n + 1): address for n, address in enumerate(dev.addresses)})
     for key, value in rows.items():
         alias = key.replace("802-3-ethernet.", "ethernet.").upper()
-        if picked and key.upper() not in picked and alias not in picked and key.split(".")[0].upper() not in picked:
+        if picked and key.upper() not in picked and alias not in picked and key.partition(".")[0].upper() not in picked:
             continue
         call.line(value if get else "%s:%s" % (key, value) if terse else "%-40s%s" % (key + ":", value or "--"))
     return 0
@@ -466,7 +467,7 @@ def _nm_device(call: Call, verb: str, argv: list[str], terse: bool, picked: list
                     "GENERAL.STATE": number,
                     "GENERAL.CONNECTION": row["CONNECTION"], **{"IP4.ADDRESS[%d]" % (n + 1): address for n, address in enumerate(dev.addresses)}}
             for key, value in rows.items():
-                if not picked or key in picked or key.split(".")[0] in picked or key.split("[")[0] in picked:
+                if not picked or key in picked or key.partition(".")[0] in picked or key.split("[")[0] in picked:
                     call.line("%s:%s" % (key, value) if terse else "%-40s%s" % (key + ":", value or "--"))
             call.line()
         if name and not any(row["DEVICE"] == name for row in _device_rows(call)):
@@ -518,7 +519,8 @@ def path(call: Call, target: str, device: str = "") -> tuple[Netdev, int] | None
         return own, 65536
     if own.kind != peer.kind or (own.name == MANAGEMENT) != (peer.name == MANAGEMENT) or not peer.running or not own.running:
         return own, 0
-    between = 1500 if own.name == MANAGEMENT else call.world.fabric["ethernet"]["mtu"] - 18 if own.kind == "ether" else call.world.fabric["infiniband"]["mtu"] - 4
+    fabric = call.world.fabric
+    between = 1500 if own.name == MANAGEMENT else fabric["ethernet"]["mtu"] - 18 if own.kind == "ether" else fabric["infiniband"]["mtu"] - 4
     return own, min(own.mtu, peer.mtu, between)
 
 

@@ -144,7 +144,7 @@ async def mlnxofedinstall(call: Call) -> int:
                          "  PCI Device Name:  %s\n  Base GUID:        %s\n  Versions:         Current        Available     \n     FW             %-15s%-14s\n\n"
                          "  Status:           Up to date\n\n\n" % (n + 1, card.device, card.part, card.description, card.psid, device["guest_bdf"],
                                                                    device["port"].guid,
-                                                                 card.firmware, card.firmware))
+                                                                   card.firmware, card.firmware))
             call.line("Log File: %s/fw_update.log\nReal log file: %s/fw_update.log" % (log, log))
         for device in attached:
             link = "Infiniband controller" if device["link"] == 1 else "Ethernet controller"

@@ -201,7 +201,8 @@ def lat_table(options: Options, rows: list[list[float]]) -> str:
     if "duration" in options.found:
         text = " #bytes        #iterations       t_avg[usec]    tps average\n"
         return text + "".join(" %-7d       %d            %-7.2f        %-7.2f\n" % (row[0], row[1], row[5], 1e6 / (2 * row[5])) for row in rows)
-    text = " #bytes #iterations    t_min[usec]    t_max[usec]  t_typical[usec]    t_avg[usec]    t_stdev[usec]   99% percentile[usec]   99.9% percentile[usec] \n"
+    text = (" #bytes #iterations    t_min[usec]    t_max[usec]  t_typical[usec]    t_avg[usec]    t_stdev[usec]   "
+            "99% percentile[usec]   99.9% percentile[usec] \n")
     for row in rows:
         text += " %-7d %d          %-7.2f        %-7.2f      %-7.2f  \t       %-7.2f     \t%-7.2f\t\t%-7.2f \t\t%-7.2f\n" % tuple(row)
     return text
@@ -238,8 +239,8 @@ def _mine(call: Call, options: Options, port: RdmaPort) -> dict[str, Any]:
         if index < 0:
             index = port.gid_index()
         known = {n: (text, what) for n, text, what in port.gids}
-        if index is None or index > 255:
-            raise Stop(1, "can't read sgid of index %s\n Unable to set up my IB connection parameters\n" % index)
+        if index is None or index > 64:
+            raise Stop(1, " Gid index should be between 0 to 64\n")
         gid, kind = known.get(index, ("0000:0000:0000:0000:0000:0000:0000:0000", ""))
     mtu = port.active_mtu
     if "mtu" in options.found:
@@ -259,6 +260,10 @@ def _mine(call: Call, options: Options, port: RdmaPort) -> dict[str, Any]:
     return end
 
 
+def _ipv4(end: dict[str, Any]) -> bool:
+    return end["gid"].startswith("0000:0000:0000:0000:0000:ffff")
+
+
 def _connectable(mine: dict[str, Any], other: dict[str, Any]) -> bool:
     """Whether the queue pairs of the two ends come to RTR."""
     if mine["link"] != other["link"]:
@@ -267,11 +272,10 @@ def _connectable(mine: dict[str, Any], other: dict[str, Any]) -> bool:
         return bool(mine["lid"] and other["lid"])
     if not mine["gid_kind"] or not other["gid_kind"]:
         return False
-    ipv4 = [end["gid"].startswith("0000:0000:0000:0000:0000:ffff") for end in (mine, other)]
-    if ipv4 == [True, True]:
-        number = int(other["gid"][-9:].replace(":", ""), 16)
-        return any(ipaddress.IPv4Address(number) in ipaddress.ip_interface(one).network for one in mine["addresses"])
-    return ipv4[0] == ipv4[1]
+    if not _ipv4(other):
+        return True
+    number = int(other["gid"][-9:].replace(":", ""), 16)
+    return any(ipaddress.IPv4Address(number) in ipaddress.ip_interface(one).network for one in mine["addresses"])
 
 
 def _broken(call: Call, mine: dict[str, Any], other: dict[str, Any]) -> tuple[int, str] | None:
@@ -411,6 +415,9 @@ async def _converse(call: Call, options: Options, mine: dict[str, Any], reader: 
     mine["mtu"] = min(mine["mtu"], other["mtu"])
     call.out(("WARNING: BW peak won't be measured in this run.\n" if options.bandwidth and mine["duration"] else "") + header(options, mine, client))
     call.out(address("local", mine) + address("remote", other))
+    if mine["fabric"] == other["fabric"] == "roce" and mine["gid_kind"] and other["gid_kind"] and _ipv4(mine) != _ipv4(other):
+        await tell("end")
+        raise Stop(1, " Found Incompatibility issue with GID types.\n Please Try to use a different IP version.\n\n")
     if not _connectable(mine, other):
         await tell("end")
         raise Stop(1, " Failed to modify QP %d to RTR\n Unable to Connect the HCA's through the link\n" % mine["qpn"])

@@ -179,7 +179,7 @@ def ibdev2netdev(call: Call) -> int:
         up = "Up" if port.netdev.running else "Down"
         if "-v" in call.argv:
             call.line("%s %s (MT%d - %s) %s fw %s port 1 (%-6s) ==> %s (%s)" % (port.bdf, port.name, port.mt, port.part, "ConnectX-5 VPI", port.firmware,
-                                                                                 {1: "DOWN", 2: "INIT", 4: "ACTIVE"}[port.state], port.netdev.name, up))
+                                                                                {1: "DOWN", 2: "INIT", 4: "ACTIVE"}[port.state], port.netdev.name, up))
         else:
             call.line("%s port 1 ==> %s (%s)" % (port.name, port.netdev.name, up))
     return 0
