@@ -309,7 +309,8 @@ def version_of(python: str) -> str:
 
 def pytest(run: Run, venv: pathlib.Path, *words: str, **env: str) -> None:
     """pytest in place, in the checkout; the tests find ansible-playbook and its friends of the same venv first in PATH."""
-    run(venv / "bin" / "python", "-m", "pytest", "-q", "-ra", "-o", "cache_dir=%s" % (BUILD / "cache" / ("pytest-" + run.name)), *words,
+    run(venv / "bin" / "python", "-m", "pytest", "-q", "-ra", "-o", "cache_dir=%s" % (BUILD / "cache" / ("pytest-" + run.name)),
+        "--basetemp", BUILD / "test" / ("tmp-" + run.name), *words,
         PATH=os.pathsep.join([str(venv / "bin"), os.environ["PATH"]]), **env)
 
 
