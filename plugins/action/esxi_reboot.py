@@ -45,6 +45,8 @@ class ActionModule(VsphereAction):
         if reasons or (self.check_mode and params["conditional_reasons"]):
             doubts = [] if reasons else list(dict.fromkeys(params["conditional_reasons"]))
             changes.add("host %s" % self.host, "reboot", "", "rebooted", certainty="conditional" if doubts else "sure", reason="; ".join(reasons or doubts))
+            if reasons and self.check_mode:
+                self._foretell(changes.steps[-1], params)
         if not reasons and not left_over or self.check_mode:
             return self._result(changes, reasons if self.check_mode else [], rebooted=False)
         if reasons and not params["reboot_ok"]:
@@ -82,11 +84,25 @@ class ActionModule(VsphereAction):
     def _say(self, text: str) -> None:
         display.display("%s: %s" % (self.host, text))
 
+    def _foretell(self, step: dict, params: dict) -> None:
+        """What a real run would refuse for lack of consent belongs to the plan."""
+        with self.connect(params) as link:
+            host = self.host_row(link, params, ())["object"]
+            running = self._running(lookup.vms_of(link, host))
+        if running and not params["vm_shutdown_ok"]:
+            step["reason"] += "; needs vm_shutdown_ok: true for %s" % ", ".join(running)
+        if not params["reboot_ok"]:
+            step["reason"] += "; needs reboot_ok: true"
+
     # ---- before -------------------------------------------------------------------------------------------------------
+
+    @staticmethod
+    def _running(vms) -> list:
+        return reboot.blocking([dict(name=vm["name"], power=str(vm["runtime.powerState"])) for vm in vms])
 
     def _stop_vms(self, link, host, params) -> list:
         vms = lookup.vms_of(link, host)
-        running = reboot.blocking([dict(name=vm["name"], power=str(vm["runtime.powerState"])) for vm in vms])
+        running = self._running(vms)
         if running and not params["vm_shutdown_ok"]:
             raise RdmaError("reboot the host", self.host, "these VMs run on it: %s" % ", ".join(running),
                             "move or stop them, or set vm_shutdown_ok: true to have them shut down", code="VMS_RUNNING", data=dict(vms=running))

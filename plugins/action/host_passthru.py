@@ -7,7 +7,7 @@
 from __future__ import annotations
 
 from ansible_collections.vhpc.rdma.plugins.module_utils.errors import RdmaError
-from ansible_collections.vhpc.rdma.plugins.plugin_utils.vsphere import passthru, session, tasks
+from ansible_collections.vhpc.rdma.plugins.plugin_utils.vsphere import lookup, passthru, session, tasks
 from ansible_collections.vhpc.rdma.plugins.plugin_utils.vsphere.common import HOST_SPEC, VsphereAction
 
 # How long a device that needs no reboot may take to change hands.
@@ -33,10 +33,13 @@ class ActionModule(VsphereAction):
             chosen = passthru.select(devices, passthru.selectors_of(params["devices"], self.host, ("label",)), self.host)
             self._labels(link, row, chosen)
             released = {passthru.pci_address(bdf) for bdf in params["released"]}
-            changes, configs, refused = passthru.plan(chosen, wanted, rebind, params["apply_now"], released, self.check_mode)
+            leaving = not wanted and any(device["enabled"] for device, dummy in chosen)
+            attached = lookup.attached(link, link.read(host, "vm")["vm"] or []) if leaving else {}
+            changes, configs, refused = passthru.plan(chosen, wanted, rebind, params["apply_now"], released, self.check_mode, attached)
             if refused:
-                raise RdmaError("enable passthrough", self.host, "; ".join(refused),
-                                "choose other devices, or take them out of use first (vhpc.rdma.dvs_uplinks for a distributed switch)",
+                raise RdmaError("%s passthrough" % ("enable" if wanted else "disable"), self.host, "; ".join(refused),
+                                "choose other devices, or take them out of use first (vhpc.rdma.dvs_uplinks for a distributed switch)" if wanted
+                                else "detach them first (vhpc.rdma.vm_passthru)",
                                 code="DEVICE_IN_USE", data=dict(devices=[passthru.shown(d) for d, dummy in chosen], problems=refused))
             if configs and not self.check_mode:
                 devices = self._apply(link, host, row, configs, devices, params["apply_now"], wanted, rebind)

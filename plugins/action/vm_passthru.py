@@ -43,7 +43,7 @@ class ActionModule(VsphereAction):
             if params["state"] != "absent" and wanted:
                 target = row["environmentBrowser"].QueryConfigTarget(host)
                 targets = vm_devices.targets_of(target)
-                others = self._others(link, host_row["vm"], vm)
+                others = lookup.attached(link, [one for one in host_row["vm"] or [] if one != vm])
             plan = vm_devices.plan(name, plain, wanted, params["state"], targets, others, host_row["name"], params["reserve_memory"], params["mmio_gb"],
                                    dynamic, {pci_address(bdf) for bdf in params["released"]}, self.check_mode)
             changes, problems = plan["changes"], plan["problems"]
@@ -75,12 +75,6 @@ class ActionModule(VsphereAction):
             (known if bdf and bdf not in {d["pci"] for d in devices} else rest).append(selector)
         gone = [dict(pci=pci_address(s["pci"]), label="") for s in known if pci_address(s["pci"]) in on_vm]
         return gone + [device for device, dummy in (passthru.select(devices, rest, where, extra=("label",)) if rest else [])]
-
-    def _others(self, link, vms, vm) -> dict:
-        others = {}
-        for row in link.read_many([one for one in vms or [] if one != vm], ["name", "config.hardware"]):
-            others.update((device["bdf"], row["name"]) for device in vm_devices.attached(row["config.hardware"]) if device["bdf"] and not device["dynamic"])
-        return others
 
     def _spec(self, row, plan, targets, dynamic):
         vim = session.vim

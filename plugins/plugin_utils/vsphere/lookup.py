@@ -12,6 +12,7 @@ import typing as t
 from ansible_collections.vhpc.rdma.plugins.module_utils.errors import RdmaError
 
 from . import session as _session
+from . import vm_devices
 
 # Agent VMs of the vSphere Cluster Services: vCenter powers them on again, so they are nobody's VM.
 VCLS = re.compile(r"^vCLS(-[0-9a-f-]+| ?\(\d+\))?$", re.I)
@@ -66,6 +67,12 @@ def vms_of(session: t.Any, host: t.Any) -> list[dict]:
     """name and power state of every VM on the host but the cluster services' own."""
     rows = session.read_many(session.read(host, "vm")["vm"] or [], ["name", "runtime.powerState", "config.managedBy"])
     return [row for row in rows if not is_vcls(row["name"], row["config.managedBy"])]
+
+
+def attached(session: t.Any, vms: t.Iterable[t.Any]) -> dict[str, str]:
+    """bdf -> name of the VM that has the device at a fixed address. A VM whose settings cannot be read has none."""
+    rows = session.read_many(vms, ["name", "config.hardware"])
+    return {device["bdf"]: row["name"] for row in rows for device in vm_devices.attached(row["config.hardware"]) if device["bdf"] and not device["dynamic"]}
 
 
 def switches(session: t.Any) -> dict[str, t.Any]:

@@ -211,8 +211,8 @@ def in_use(device: dict, released: t.Container[str], checking: bool) -> tuple[st
 
 
 def plan(chosen: list[tuple[dict, dict]], enabled: bool, rebind: bool, apply_now: bool | None = None, released: t.Container[str] = (),
-         checking: bool = False) -> tuple[Changes, list[dict], list[str]]:
-    """(changes, configurations for UpdatePassthruConfig as plain dicts, reasons to refuse)."""
+         checking: bool = False, attached: dict[str, str] | None = None) -> tuple[Changes, list[dict], list[str]]:
+    """(changes, configurations for UpdatePassthruConfig as plain dicts, reasons to refuse). attached: bdf -> VM that has the device."""
     changes, configs, refused = Changes("vsphere"), [], []
     at_once = rebind and apply_now is not False
     for device, selector in chosen:
@@ -226,6 +226,9 @@ def plan(chosen: list[tuple[dict, dict]], enabled: bool, rebind: bool, apply_now
                 if not device["capable"] and not why:
                     lacks = "%s cannot be passed through: VT-d is off in the BIOS, or the device or its slot does not allow it" % device["pci"]
                     why, doubt = ("", lacks) if checking else (lacks, doubt)
+            elif device["pci"] in (attached or {}):
+                holds = "%s is attached to the VM %s" % (device["pci"], attached[device["pci"]])
+                why, doubt = ("", holds) if checking else (holds, "")
             if why:
                 refused.append(why)
                 continue

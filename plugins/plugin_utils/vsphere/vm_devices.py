@@ -153,7 +153,7 @@ def plan(name: str, vm: dict, wanted: list[dict], state: str, targets: dict[str,
                 problems.append("dynamic DirectPath needs hardware version %d, the VM has %d" % (DYNAMIC_HARDWARE, vm["hw_version"]))
         if not device["active"] or (not dynamic and device["pci"] not in targets):
             text = "passthrough of %s is not active on %s%s" % (
-                device["pci"], host, " (enabled, a reboot is pending)" if device["enabled"] and not device["active"] else "")
+                device["pci"], host, " (enabled, it waits for a reboot)" if device["enabled"] and not device["active"] else "")
             if checking:
                 doubts.setdefault(device["pci"], []).append(text)
             else:

@@ -260,7 +260,9 @@ def test_reboot_only_with_reason_and_consent(site):
     result = site.failed("esxi_reboot", reasons=["a", "b", "a"])
     assert result["error"]["code"] == "REBOOT_NOT_ALLOWED" and result["reboot_reasons"] == ["a", "b"]
     looked = site.ok("esxi_reboot", reasons=["a"], check=True)
-    assert steps(looked) == [("host esxi01", "reboot", "sure")] and not looked["rebooted"]
+    assert steps(looked) == [("host esxi01", "reboot", "sure")] and not looked["rebooted"] and "needs reboot_ok" in looked["changes"][0]["reason"]
+    site.world.vms["vm01"].power = "on"
+    assert "vm_shutdown_ok: true for vm01" in site.ok("esxi_reboot", reasons=["a"], reboot_ok=True, check=True)["changes"][0]["reason"]
     looked = site.ok("esxi_reboot", conditional_reasons=["a"], check=True)
     assert steps(looked) == [("host esxi01", "reboot", "conditional")]
     assert not site.ok("esxi_reboot", conditional_reasons=["a"])["changed"]
@@ -411,6 +413,9 @@ def test_detach(site):
     site = site()
     site.ready()
     site.ok("vm_passthru", name="vm01", devices=CX5)
+    result = site.failed("host_passthru", devices=CX5, state="disabled")
+    assert "attached to the VM vm01" in result["msg"] and "disable passthrough" in result["msg"]
+    assert {s["certainty"] for s in site.ok("host_passthru", devices=CX5, state="disabled", check=True)["changes"]} == {"conditional"}
     result = twice(site, "vm_passthru", name="vm01", devices=[{"pci": "3b:00.1"}], state="absent")
     assert [d["pci"] for d in result["devices"]] == [IB]
 

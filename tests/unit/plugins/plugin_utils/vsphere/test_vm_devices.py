@@ -60,7 +60,7 @@ def test_all_problems_at_once():
     got = plan(vm(snapshots=["before"], locked=False, reservation=0), [device(IB, active=False), device(ROCE)], others={ROCE: "vm09"}, reserve_memory=False,
                mmio_gb=48)
     text = "; ".join(got["problems"])
-    for words in ("not active on esxi01 (enabled, a reboot is pending)", "vm09", "snapshots (before)", "0 of 147456 MB", "no power of two"):
+    for words in ("not active on esxi01 (enabled, it waits for a reboot)", "vm09", "snapshots (before)", "0 of 147456 MB", "no power of two"):
         assert words in text
 
 
