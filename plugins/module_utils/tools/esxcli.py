@@ -18,11 +18,11 @@ ERROR = re.compile(r"^\s*(?!Failed to (?:get IB|open NETLINK|modify)|Unable to (
                    r"|Error: (?:One or more|ipv|any valid)|Invalid (?:command:|benchmark name))(?:Error:|Errors?\s*:|Unable to\b|Unknown "
                    r"(?:command|namespace|option)"
                    r"|Connect to \S+ failed|Got no data from process|Invalid\b|Could not\b|Cannot\b"
-                   r"|Can't\b|Failed to\b|No such\b|Permission denied\b|Not (?:found|allowed|permitted)\b|The (?:host|system|operation)\b.*\b(?:not"
+                   r"|Can't\b|Failed (?!status)|No such\b|Permission denied\b|Not (?:found|allowed|permitted)\b|The (?:host|system|operation)\b.*\b(?:not"
                    r"|cannot|already)\b"
                    r"|Device owner(?:ship)?\b|Module \S+ (?:not|could)|.*\bis not (?:in maintenance|supported)|\w*(?:Error|Fault|Exception)\b)", re.I)
 REFER = re.compile(r"^\s*Please refer to the log file", re.I)
-DETAIL = re.compile(r"^\s+(url|cause|vibs|filename|errno|description|bulletins?|components?)\s*=\s*(.*)$")
+DETAIL = re.compile(r"^\s*(url|cause|vibs|filename|errno|description|bulletins?|components?)\s*=\s*(.*)$")
 TYPE = (r"(?:array of )?(?:unsigned |signed )?(?:u?int(?:8|16|32|64)?|u?short|u?long(?: long)?|u?llong|ulonglong|longlong|bool(?:ean)?|byte|u?char"
         r"|charp|string|hex)"
         r"(?:\[\])?(?:,? ?array)?")
@@ -106,11 +106,10 @@ def _titles(header, starts):
     return _known_titles(header, len(starts)) or ["column_%d" % (index + 1) for index in range(len(starts))]
 
 
-TITLES = ("Acceptance Level", "Install Date", "Device ID", "PCI Device", "Admin Status", "Link Status", "MAC Address", "Paired Uplink", "VF ID",
-          "PCI Address",
-          "Owner World ID", "Pause Params Supported", "Pause RX", "Pause TX", "Auto Negotiation", "Name", "Version", "Vendor", "Platforms", "Type", "Value",
-          "Description", "Enabled", "Driver", "Speed", "Duplex", "MTU", "State", "Active", "Configured", "Runtime", "Default", "Device", "Vmknic",
-          "NetStack")
+TITLES = (
+    "Auto Negotiation Resolution Avail", "RX Auto Negotiation Resolution", "TX Auto Negotiation Resolution", "Pause Params Supported", "Acceptance Level",
+    "Install Date", "Device ID", "PCI Device", "Admin Status", "Link Status", "MAC Address", "Paired Uplink", "VF ID", "PCI Address", "Owner World ID",
+    "Pause RX", "Pause TX", "Auto Negotiation", "Creation Date", "Display Name", "Display Version", "Port Group", "World ID")
 
 
 def _known_titles(header, count):
@@ -492,7 +491,7 @@ def _nic(cells):
 
 def _nic_get(whole):
     fields = nested(whole, "nic_list")
-    driver = next((value for key, value in fields.items() if key == "Driver Info" and isinstance(value, dict)), {})
+    driver = fields.get("Driver Info") if isinstance(fields.get("Driver Info"), dict) else fields  # a paste may have lost its indentation
     out = _nic({"name": fields.get("Name", ""), "link_status": fields.get("Link Status", ""), "driver": driver.get("Driver", ""),
                 "pci_device": driver.get("Bus Info", "")})
     out.update(driver_version=driver.get("Version", ""), firmware_version=driver.get("Firmware Version", ""), fields=fields)

@@ -91,6 +91,8 @@ def parse_ibstat(text):
     names = [line.strip() for line in found if line.strip()]
     if all(re.match(r"^(?:mlx[345]_\w+|ib[a-z]+\d\w*|roce[a-z]*\d\w*|bnxt_re\w+|rxe\w*\d)$", name) for name in names):
         return {"devices": [{"name": name, "ports": []} for name in names]}
+    if all(re.match(r"^0x[0-9a-f]{16}$", name) for name in names):
+        return {"devices": [], "port_guids": names}
     return {"devices": [], "error": _ib_error(found, STAT_ERROR, "ibstat", "no channel adapter in it")}
 
 

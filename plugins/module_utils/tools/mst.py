@@ -18,7 +18,9 @@ MODULE = re.compile(r"^\s*(MST PCI(?: configuration)? module|MST I2C module|MST 
 STARTED = re.compile(r"^\s*(?:Module mst (?:is )?(?:already )?(?:un)?loaded\b|Module mst is not loaded|(?:Starting|Stopping) MST\b|Loading MST\b"
                      r"|Unloading MST\b"
                      r"|Create devices\b|\[warn\] mst|modprobe: (?:FATAL|ERROR): .*mst_pci|Saving .*mst|Removing mst)", re.I)
-FAILED = re.compile(r"(?:- Failure: \d+|^\s*modprobe: (?:FATAL|ERROR)|^\s*(?:Failed|Unable|Could not|Cannot)\b.*\bmst)", re.I)
+FAILED = re.compile(r"(?:- Failure: \d+|^\s*(?:modprobe|insmod): (?:FATAL|ERROR)|Can ?not load module mst"
+                    r"|^\s*(?:Failed|Unable|Could not|Cannot)\b.*\bmst)", re.I)
+VERSION = re.compile(r"^\s*mst,\s*mft\s+([\w.-]+)", re.I)
 NO_DEVICES = re.compile(r"No (?:MST )?devices (?:were )?found", re.I)
 
 
@@ -65,7 +67,10 @@ def parse(text):
             out["devices"].append(device)
             known = True
             continue
-        if STARTED.match(line) or NO_DEVICES.search(line) or (known and section):
+        version = VERSION.match(line)
+        if version:
+            out["version"], known = version.group(1), True
+        elif STARTED.match(line) or NO_DEVICES.search(line) or (known and section):
             known = True
             out["messages"].append(line.strip())
     failures = [line.strip() for line in found if FAILED.search(line)]

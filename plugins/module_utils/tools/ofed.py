@@ -10,7 +10,7 @@ from ansible_collections.vhpc.rdma.plugins.module_utils.errors import ParseError
 from ansible_collections.vhpc.rdma.plugins.module_utils.tools import mlxfwmanager
 from ansible_collections.vhpc.rdma.plugins.module_utils.tools import text as clean
 
-HEAD = re.compile(r"^\s*([A-Za-z][A-Za-z_]*(?:-[A-Za-z][A-Za-z_]*)*)-(\d[\w.]*(?:-\d[\w.]*)*)\s*(?:\(([^)]+)\))?\s*:?\s*$")
+HEAD = re.compile(r"^\s*([A-Za-z][A-Za-z_]*(?:-[A-Za-z][A-Za-z_]*)*)-(\d[\w.]*(?:-\d[\w.]*)*)(?:-[a-z][\w.]*-\w+)?\s*(?:\(([^)]+)\))?\s*:?\s*$")
 PLAIN = re.compile(r"^\s*(\d+\.\d+(?:-\d+(?:\.\d+)+))\s*:?\s*$")
 PACKAGE = re.compile(r"^\s*([\w.+-]+):\s*$")
 ERROR = re.compile(r"^\s*(?:-E-|Error:|ERROR:|Fatal:)\s*(.*)$")
@@ -82,8 +82,9 @@ def parse_install(text):
                                        r"(?:General log file|Logs dir): .*(?:MLNX_OFED|mlnx|OFED|DOCA)|Setting up mlnx"
                                        r"|Attempting to perform Firmware update)", line))
     out["add_kernel_support"] = "--add-kernel-support" in whole or "mlnx_add_kernel_support" in whole
-    if re.search(r"^Querying (?:Mellanox|NVIDIA) devices firmware", whole, re.M):
-        out["firmware"] = mlxfwmanager.parse(whole[re.search(r"^Querying", whole, re.M).start():])
+    firmware = re.search(r"^[ \t]*Querying (?:Mellanox|NVIDIA) devices firmware", whole, re.M)
+    if firmware:
+        out["firmware"] = mlxfwmanager.parse(whole[firmware.start():])
     if PASSED.search(whole):
         out["status"] = "passed"
     elif errors:

@@ -76,7 +76,7 @@ def parse(text):
             if len(cells) == len(run["columns"]):
                 run["rows"].append(dict((name, clean.real(cell)) for name, cell in zip(run["columns"], cells)))
     for pattern in ERRORS:
-        match = re.search(r"^%s$" % pattern, whole, re.M)
+        match = re.search(r"^[ \t]*%s$" % pattern, whole, re.M)
         if match:
             errors.append(match.group(0).strip())
     if not runs:

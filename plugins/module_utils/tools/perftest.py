@@ -68,21 +68,21 @@ def parse(text):
     """The table with its unit, the header, the addresses; a failure becomes error {kind, text, ...} beside what else could be read."""
     found = clean.lines("perftest", text)
     whole = "\n".join(found).strip()
+    command = clean.command(text)
     if whole[:1] == "{":
         return _from_json(whole)
     out = {"test": "", "kind": "", "header": {}, "columns": [], "unit": "", "rows": [], "addresses": [], "warnings": []}
+    if command:
+        out["command"] = command
     titled, tables, failures, known, last_failure = False, 0, [], False, False
     for line in found:
         if not line.strip() or re.match(r"^\s*[-*]{3,}\s*$", line) or re.match(r"^\s*\* Waiting for client", line):
             known = known or "Waiting for client" in line
             last_failure = False
             continue
-        prompt = clean.PROMPT.match(line)
         title, columns, address, gid, row = TITLE.match(line), COLUMNS.match(line), ADDRESS.match(line), GID.match(line), ROW.match(line)
         version, pair = VERSION.match(line), PAIR.match(line)
-        if prompt and "command" not in out and not out["rows"]:
-            out["command"] = prompt.group(1)
-        elif columns:
+        if columns:
             out["columns"], out["unit"] = _columns(columns.group(1))
             tables, known = tables + 1, True
         elif address:

@@ -4,6 +4,7 @@
 
 """What every parser needs: clean lines, PCI addresses, numbers, key names."""
 
+import math
 import re
 
 from ansible_collections.vhpc.rdma.plugins.module_utils.errors import ParseError
@@ -14,7 +15,8 @@ LONG_BLANK = re.compile(r"[ \t]{400,}")
 NOTHING = re.compile("[\u200b\u200c\u200d\ufeff]")
 PCI = re.compile(r"^(?:([0-9a-f]{4,8}):)?([0-9a-f]{2}):([0-9a-f]{2})[.:]([0-7])$", re.I)
 PCI_DECIMAL = re.compile(r"^(\d{5}):(\d{3}):(\d{2})\.(\d{1,3})$")
-PROMPT = re.compile(r"^\s*(?:\[[^\]@\s]+@[^\]]*\]|[\w.-]+@[\w.-]+:\S*)\s*[#$]\s+(\S.*)$")
+# [root@vm01 ~]# command, user@vm01:~$ command, ESXi's [root@esx01:~] command, and the bare "$ command" of recordings.
+PROMPT = re.compile(r"^\s*(?:(?:\[[^\]@\s]+@[^\]]*\]|[\w.-]+@[\w.-]+:\S*)\s*[#$]|\[[^\]@\s]+@[^\]:\s]+:[^\]]*\]|\$)\s+(\S.*)$")
 
 
 def backspaced(line):
@@ -31,18 +33,24 @@ def backspaced(line):
 
 
 def lines(tool, text):
-    """The lines without line ends, trailing blanks, colours and the odd blanks that pastes bring in."""
+    """The lines without line ends, trailing blanks, colours and the odd blanks that pastes bring in, and without a command line on top."""
     if isinstance(text, bytes):
         text = text.decode("utf-8", "replace")
     if not isinstance(text, str):
         raise ParseError(tool, "text was expected, not %s" % type(text).__name__)
     text = LONG_BLANK.sub(" " * 400, NOTHING.sub("", ODD_BLANKS.sub(" ", ANSI.sub("", text))))
-    return [backspaced(line).rstrip() for line in re.split(r"\r\n|\n|\r", text)]
+    found = [backspaced(line).rstrip() for line in re.split(r"\r\n|\n|\r", text)]
+    first = next((index for index, line in enumerate(found) if line), None)
+    if first is not None and PROMPT.match(found[first]):
+        del found[first]
+    return found
 
 
-def joined(found):
-    """Lines as one sentence."""
-    return " ".join(line.strip() for line in found if line.strip())
+def command(text):
+    """The command that a log shows above the output, "" where there is none."""
+    text = text.decode("utf-8", "replace") if isinstance(text, bytes) else text
+    match = PROMPT.match(NOTHING.sub("", text).lstrip().split("\n", 1)[0].rstrip())
+    return match.group(1) if match else ""
 
 
 def pci_address(text):
@@ -83,7 +91,7 @@ def real(text):
         value = float(text)
     except (TypeError, ValueError):
         return None
-    if value != value or value in (float("inf"), float("-inf")):
+    if math.isnan(value) or math.isinf(value):
         return None
     return int(value) if re.match(r"^-?\d+$", str(text)) else value
 

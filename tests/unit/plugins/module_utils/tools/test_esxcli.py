@@ -96,6 +96,14 @@ def test_module_parameters_squeezed():
     assert parameters["RSS"]["value"] == "" and parameters["enable_debug"]["value"] == "0"
 
 
+def test_module_parameters_through_grep_and_of_another_table():
+    out = esxcli.parse_module_parameters("max_vfs              array of uint  4,4    Number of PCI VFs to initialize\n")
+    assert out["parameters"]["max_vfs"]["value"] == "4,4"
+    assert "nmlx9_core" in esxcli.parse_module_parameters(sample("module_parameters", "error"))["error"]
+    with pytest.raises(ParseError, match="other columns"):
+        esxcli.parse_module_parameters(sample("vib_list", "seven"))
+
+
 def test_option_strings():
     assert esxcli.parse_options("max_vfs=8,8 trust_state=2") == {"max_vfs": "8,8", "trust_state": "2"}
     assert esxcli.join_options(esxcli.parse_options("a=1 b=2,3")) == "a=1 b=2,3"

@@ -81,6 +81,17 @@ def test_foreign_text_is_refused_quickly(tool, text):
     assert caught.value.code == "PARSE" and tool in caught.value.what and len(caught.value.text()) < 500
 
 
+@pytest.mark.parametrize("prompt", ["[root@esx01:~] ", "[root@vm01 ~]# ", "user@vm01:~$ ", "$ "])
+def test_a_command_line_on_top_is_no_part_of_the_output(prompt):
+    for tool, name, text in SAMPLES:
+        if text.strip() and name != "prompt":
+            out = PARSERS[tool](prompt + "some command -d x | grep y\n" + text)
+            if tool == "perftest" and not text.startswith("{"):
+                assert out.pop("command") == "some command -d x | grep y"
+            assert out == PARSERS[tool](text)
+    assert PARSERS["pcipassthru"](prompt + "esxcli hardware pci pcipassthru set -d 0000:5e:00.0 -e true\n") == {"devices": []}
+
+
 def test_only_text_is_read():
     for tool, parser in PARSERS.items():
         for value in (None, 1, ["a"], {"a": 1}):

@@ -67,6 +67,10 @@ def test_failed_start_is_an_error_with_the_reason():
     assert out["loaded"] is False and "mst_pci not found" in out["error"] and "Failure: 1" in out["error"]
 
 
+def test_version():
+    assert mst.parse("mst, mft 4.18.1-14, built on Jan 02 2022, 11:11:11. Git SHA Hash: N/A\n")["version"] == "4.18.1-14"
+
+
 def test_no_device_is_no_error():
     out = mst.parse(sample("mst", "none"))
     assert out["devices"] == [] and "error" not in out and "No MST devices were found" in out["messages"][0]
