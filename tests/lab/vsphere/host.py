@@ -14,6 +14,7 @@ from pyVmomi import vim, vmodl
 
 from ..world import ACCEPTANCE, Host
 from . import pci
+from .esxcli import DynamicTypeManager, MethodExecuter
 from .model import Entity, Managed, utc
 from .session import OptionManager
 
@@ -64,8 +65,10 @@ class HostSystem(Entity):
             "assignableHardwareManager": AssignableHardwareManager(face, self),
             "advancedOption": OptionManager(face, "EsxHostAdvSettings-%s" % moid.split("-")[1], name)}
 
+        self.reflection = {"executer": MethodExecuter(face, self), "types": DynamicTypeManager(face, self)}
+
     def parts(self) -> list[Managed]:
-        return list(self.managers.values())
+        return [*self.managers.values(), *self.reflection.values()]
 
     @property
     def name(self) -> str:
@@ -260,6 +263,12 @@ class HostSystem(Entity):
 
     def RetrieveHardwareUptime(self, call: Call) -> int:
         return int((utc() - self.reachable().boot_time).total_seconds())
+
+    def RetrieveManagedMethodExecuter(self, call: Call) -> Any:
+        return self.reflection["executer"].ref
+
+    def RetrieveDynamicTypeManager(self, call: Call) -> Any:
+        return self.reflection["types"].ref
 
     def EnterLockdownMode(self, call: Call) -> None:
         if self.reachable().lockdown != "lockdownDisabled":
