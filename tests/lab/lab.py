@@ -121,7 +121,8 @@ class Lab:
         (self.directory / "lab.json").write_text(json.dumps({"pid": os.getpid(), "control": self.control, "inventory": str(self.inventory)}))
 
     def stop(self) -> None:
-        for face in reversed(self._faces):
+        # The control port comes last: it is the claim on the network, and the next lab starts on its addresses at once.
+        for face in self._faces[-2::-1] + self._faces[-1:]:
             face.stop()
         self._faces = []
         (self.directory / "lab.json").unlink(missing_ok=True)
