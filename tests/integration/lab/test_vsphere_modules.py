@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import importlib
 import json
+import os
 import threading
 
 import pytest
 from ansible.parsing.dataloader import DataLoader
 from ansible.playbook.play_context import PlayContext
 from ansible.playbook.task import Task
-from ansible.plugins.loader import connection_loader, init_plugin_loader
+from ansible.plugins.connection.local import Connection
 from ansible.template import Templar
 
 from lab.site import build
@@ -24,11 +25,6 @@ from lab.vsphere.server import VsphereFace
 PACKAGE = "ansible_collections.vhpc.rdma.plugins.action."
 IB, ROCE = "0000:3b:00.0", "0000:3b:00.1"
 CX5 = [{"id": "15b3:1017"}]
-
-
-@pytest.fixture(scope="session", autouse=True)
-def plugins():
-    init_plugin_loader()
 
 
 class Site:
@@ -51,8 +47,7 @@ class Site:
         task.check_mode, task.diff = check, True
         context, loader = PlayContext(), DataLoader()
         context.remote_addr = host
-        connection = connection_loader.get("ansible.builtin.local", context, "/dev/null")
-        action = importlib.import_module(PACKAGE + module).ActionModule(task, connection, context, loader, Templar(loader=loader), None)
+        action = importlib.import_module(PACKAGE + module).ActionModule(task, Connection(context, os.devnull), context, loader, Templar(loader=loader), None)
         result = action.run(task_vars={"inventory_hostname": host})
         assert self.login["password"] not in json.dumps(result, default=str)
         return result
