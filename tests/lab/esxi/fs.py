@@ -61,7 +61,7 @@ class FileSystem:
 
     def own(self) -> dict[str, Any]:
         """Files written outside /tmp and datastores: path -> (boot they were written in, bytes)."""
-        files = self.host.settings.setdefault("files", {})
+        files = self.host.settings.get("files", {})
         for path in [path for path, (boots, content) in files.items() if boots != self.host.boots and not path.startswith(KEPT)]:
             del files[path]
         return files
@@ -193,7 +193,7 @@ class FileSystem:
         elif path.startswith("/vmfs") or path.startswith(("/bin", "/usr", "/opt", "/sbin")):
             raise failure(errno.EROFS if not path.startswith("/vmfs") else errno.ENOENT, path)
         else:
-            self.own()[path] = (self.host.boots, content)
+            self.host.settings.setdefault("files", {})[path] = (self.host.boots, content)
 
     def _same_content(self, content: bytes) -> File | None:
         """A copy of a VIB is still that VIB."""
@@ -215,7 +215,7 @@ class FileSystem:
             store, name = self.store(path) or ({}, "")
             store[name + "/"] = File(b"")
         else:
-            self.own()[path + "/"] = (self.host.boots, b"")
+            self.host.settings.setdefault("files", {})[path + "/"] = (self.host.boots, b"")
 
     @locked
     def remove(self, path: str) -> None:

@@ -36,7 +36,7 @@ ALIKE = [
     "set -e; false; echo unreached", "set -e; false || true; echo reached", "set -e; if false; then :; fi; echo reached", "set -u; echo ${undefined-fine}", "eval 'echo $((1+1))'", "x=y; eval \"$x=3\"; echo $y",
     "IFS=:; x=a:b:c; for i in $x; do echo $i; done", "echo 'a b' | { read x y; echo $y $x; }", "printf '1\\n2\\n' | while read n; do echo \"n=$n\"; done", "A=1 sh -c 'echo $A'; echo [$A]", "export B=2; sh -c 'echo $B'",
     "C=3; sh -c 'echo [$C]'", "command -v nosuchprogram; echo $?", "printf '%s\\n' \"a\\\"b\" 'c\\d' \"e\\\\f\"", "echo \"\\$x \\`\"", "echo a\\\nb", "echo \"a\\\nb\"", "test -z '' && echo z; test -n x && echo n", "[ a != b -a 1 -eq 1 ] && echo and",
-    "[ 1 -eq 2 -o 2 -eq 2 ] && echo or", "[ '' ]; echo $?", "[ ]; echo $?", "echo *nothing* '*' \"*\"", "echo {a,b}", "x='*'; echo \"$x\"", "echo ~nouser", ": ${D:=dd}; echo $D", "trap '' INT; echo trapped", "x=a; x=${x}b; x=$x$x; echo $x",
+    "[ 1 -eq 2 -o 2 -eq 2 ] && echo or", "[ '' ]; echo $?", "[ ]; echo $?", "echo *nothing* '*' \"*\"", "x='*'; echo \"$x\"", "echo ~nouser", ": ${D:=dd}; echo $D", "trap '' INT; echo trapped", "x=a; x=${x}b; x=$x$x; echo $x",
     "if grep -q b; then echo found; fi <<E\na\nb\nE", "while read l; do echo \"[$l]\"; done <<E\none\ntwo\nE", "echo $?", "false\necho $?", "x=$(false); echo $?", "x=$(exit 6) || echo $?", "return 2>/dev/null; echo ok",
 ]
 TEXT = [  # filters, fed with the same input
