@@ -77,7 +77,7 @@ class GuestFace:
         return [vm for vm in self.world.vms.values() if not vm.vcls and vm.guest.address]
 
     async def _open(self) -> None:
-        self._door = await asyncio.start_server(self._program, "127.0.0.1", 0, backlog=512)
+        self._door = await asyncio.start_server(self._program, "127.0.0.1", 0, backlog=512, limit=1 << 22)
         port = self._door.sockets[0].getsockname()[1]
         for vm in self.vms():
             if not vm.guest.root:
