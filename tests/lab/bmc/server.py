@@ -11,6 +11,7 @@ import gzip
 import hashlib
 import json
 import secrets
+import socket
 import ssl
 import threading
 import urllib.parse
@@ -36,6 +37,7 @@ class _Server(ThreadingHTTPServer):
 
     def server_bind(self) -> None:
         # HTTPServer looks the address up in the DNS here, which a lab on loopback has no use for.
+        self.socket.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)  # connections of a lab before this one may still linger
         self.socket.bind(self.server_address)
         self.server_address = self.socket.getsockname()
         self.server_name, self.server_port = self.server_address[:2]  # type: ignore[assignment]
