@@ -71,8 +71,8 @@ def parse(text):
         burn["same"] = bool(burn.get("new")) and burn.get("new") == burn.get("current")
         burn["ok"] = bool(steps) and all(step["result"] == "OK" for step in steps)
         out["burn"] = burn
-    errors = clean.mft_errors(found) or [line.strip() for line in found if re.match(r"^\s*Invalid command:", line)]
-    if errors and (out["fields"] or burn or clean.error_alone(found) or "Invalid command" in errors[0]):
+    errors = clean.mft_errors(found) or [line.strip() for line in found if re.match(r"^\s*(?:Invalid command:|No command found)", line)]
+    if errors and (out["fields"] or burn or clean.error_alone(found) or "ommand" in errors[0]):
         out["error"] = "; ".join(errors)
         psids = PSIDS.search(out["error"])
         if psids:

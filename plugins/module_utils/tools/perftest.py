@@ -19,7 +19,7 @@ GID = re.compile(r"^\s*GID:\s*([0-9a-fA-F:]+)\s*$")
 NUMBER = r"(?:-?nan|-?inf|-?\d+(?:\.\d+)?(?:e[+-]?\d+)?)"
 ROW = re.compile(r"^\s*(\d+)\s+(\d+)\s+(%s.*)$" % NUMBER)
 VERSION = re.compile(r"^\s*Version\s*:\s*(\S+)\s*$")
-NOTICE = re.compile(r"^\s*(?:WARNING:|Conflicting CPU frequency|Requested mtu|Changing to active mtu|Perftest doesn't support|Device not recognized"
+NOTICE = re.compile(r"^\s*(?:WARNING\d?:|Conflicting CPU frequency|Requested mtu|Changing to active mtu|Perftest doesn't support|Device not recognized"
                     r"|Using sampled CPU)", re.I)
 NOT_HEADER = re.compile(r"^\s*(?:\[|CUDA|Picking|Connected|Completed|Total run time|WARNING|Conflicting|allocated|Listing|\*|---|Failed|Couldn"
                         r"|Unable|Error|GID:|local address|remote address"
@@ -37,16 +37,19 @@ KINDS = (
     ("memlock", r"Couldn't allocate MR|[Ff]ailed to create mr|Cannot allocate memory"),
     ("capabilities", r"Failed to query device capabilities"),
     ("resolve", r"name resolution|Name or service not known|No address associated|Problem in resolving"),
-    ("listen", r"Couldn't listen to port|Address already in use"),
+    ("listen", r"Couldn't listen to port|Address already in use|Failed to bind (?:socket|RDMA CM)|Failed to listen on|rdma_(?:listen|bind_addr) failed"),
     ("connect", r"Couldn't connect to|Unable to init the socket connection|Unable to open file descriptor for socket connection"
-                r"|rdma_(?:resolve_\w+|connect) failed|Unexpected CM event|UNREACHABLE|Failed to exchange data.*rdma_cm"),
+                r"|rdma_(?:resolve_\w+|connect|accept|get_cm_events\w*) failed|[Uu]nexpected CM event|UNREACHABLE|ADDR_ERROR|accept\(\) failed"
+                r"|Unable to (?:connect|perform rdma_(?:client|server) function|set up socket connection)"
+                r"|Failed to (?:connect|resolve|establish|accept|create)\b.*RDMA CM"),
     ("rtr", r"Failed to modify (?:\w+ )?QP .*to (?:RTR|RTS|INIT)|Unable to Connect the HCA's"),
-    ("completion", r"Completion with error at (?:client|server)|Failed status"),
-    ("limit", r"(?:BW|Latency|[Mm]sg ?[Rr]ate) result is (?:below|above)"),
+    ("completion", r"Completion with [Ee]rror (?:at|in) \w+|Failed status|Poll \w+ CQ error status"),
+    ("limit", r"(?:BW|Latency|[Mm]sg ?[Rr]ate)\s+(?:result\s+)?is (?:below|above)"),
     ("options", r"Duration mode currently doesn't support|Parser function exited with Error|^\s*Usage:|invalid option|unrecognized option"
                 r"|^\s*Invalid \w|should be between"
                 r"|can(?:not| ?'t) (?:be used|use) (?:with|together)|doesn't support running|only supported (?:with|in)|Atomic tests|must be"),
-    ("peer_lost", r"Couldn't read remote address|Unable to read (?:to|from) socket|Failed to exchange data|Connection reset|Unable to write to socket"),
+    ("peer_lost", r"Couldn't read remote address|Couldn't (?:read reports|send reports|write to socket)"
+                  r"|Unable to (?:read|write) (?:to|from) socket|Failed to (?:exchange|sync|close connection)\b|Connection reset"),
     ("no_device", r"Unable to find the Infiniband/RoCE device"),
     ("port", r"Couldn't set the link layer"),
     ("device", r"Couldn't get context for the device|Couldn't (?:create|allocate|get)|Unable to (?:create|open)|Failed to (?:create|open|allocate"
@@ -59,7 +62,7 @@ STRONG = re.compile("|".join("(?:%s)" % pattern for name, pattern in KINDS if na
                     + r"|Parser function exited with Error|Duration mode currently|Couldn't listen to port|Problem in resolving basic"
                     + r"|\b(?:ib|raw_ethernet)_(?:\w+_)?(?:bw|lat|rate)\b|Couldn't (?:get context for the device|create IB resources)|num of Qps"
                       r"|Message Size should"
-                    + r"|Invalid Connection type|Failed to complete run_iter")
+                    + r"|Invalid Connection type|Invalid Command line|you must choose test side|Failed to complete run_iter")
 FOLLOW_UP = re.compile(r"^\s*(?:scnt=|If device exists|Please Try|Problem in|Failed status)", re.I)
 STATUS = re.compile(r"Failed status(?:\s+(\d+)|-(.*?)\s*\((\d+)\))(?::\s*wr_id\s+(\d+))?.*?(?:syndrom\w*\s+(0x[0-9a-fA-F]+))?$")
 
@@ -74,7 +77,7 @@ def parse(text):
     out = {"test": "", "kind": "", "header": {}, "columns": [], "unit": "", "rows": [], "addresses": [], "warnings": []}
     if command:
         out["command"] = command
-    titled, tables, failures, known, last_failure = False, 0, [], False, False
+    titled, tables, failures, unknown, known, last_failure = False, 0, [], [], False, False
     for line in found:
         if not line.strip() or re.match(r"^\s*[-*]{3,}\s*$", line) or re.match(r"^\s*\* Waiting for client", line):
             known = known or "Waiting for client" in line
@@ -97,6 +100,8 @@ def parse(text):
             failures.append(line.strip())
             break
         elif FAILURE.search(line) or (last_failure and FOLLOW_UP.match(line)):
+            if "Parser function exited" in line:
+                failures += [other for other in unknown if other not in failures]
             failures.append(line.strip())
             last_failure = True
             continue
@@ -109,6 +114,8 @@ def parse(text):
         elif pair and not NOT_HEADER.match(line) and not out["columns"] and (titled or pair.group(1) in HEADER_KEYS):
             _header(out["header"], line, pair)
             known = known or titled or pair.group(1) != "Device"
+        elif not known:
+            unknown = unknown[-1:] + [line.strip()]  # what was wrong with the options stands above the words that say so
         last_failure = False
     out["rows"] = [row for row in out["rows"] if row is not None]
     if tables > 1:  # client and server on one terminal

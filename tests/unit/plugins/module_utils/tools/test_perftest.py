@@ -110,6 +110,22 @@ def test_failures_have_a_kind(name, kind):
     assert error["kind"] == kind and error["text"]
 
 
+@pytest.mark.parametrize("text, kind, first", [
+    (" Bidirectional is only available in BW test\n Parser function exited with Error\n", "options", "Bidirectional is only"),
+    (" Message Size should be between 1 and 2147483647\n Parser function exited with Error\n", "options", "Message Size"),
+    ("ib_send_bw: unrecognized option '--foo'\n Invalid Command or flag.\n\nUsage:\n  ib_send_bw            start a server\n", "options", "ib_send_bw: unrec"),
+    ("Temporary failure in name resolution for vm99:18515\nProblem in resolving basic address and port\n", "resolve", "Temporary failure"),
+    (" Unexpected CM event bl blka 8\n Unable to perform rdma_client function\n Unable to init the socket connection\n", "connect", "Unexpected CM event"),
+    ("Failed to connect RDMA CM client, tried 10 times.\nFailed to create RDMA CM connection with resources.\n", "connect", "Failed to connect"),
+    ("ethernet_read_keys: Couldn't read remote address\n Unable to read to socket/rdma_cm\n", "peer_lost", "ethernet_read_keys"),
+    (" Unable to query port 2 attributes\n Couldn't set the link layer\n Couldn't get context for the device\n", "port", "Unable to query"),
+    ("IB device mlx5_7 not found\n Unable to find the Infiniband/RoCE device\n", "no_device", "IB device mlx5_7"),
+    ("Error: Msg rate  is below msg_rate limit\n", "limit", "Error: Msg rate")])
+def test_the_cause_wins_over_what_follows_from_it(text, kind, first):
+    error = perftest.parse(text)["error"]
+    assert error["kind"] == kind and error["text"].startswith(first)
+
+
 def test_completion_error_in_both_wordings():
     for name in ("err_completion", "err_completion_new"):
         error = run(name)["error"]
