@@ -309,7 +309,8 @@ def parse_vib_result(text):
         else:
             kind = key.split("_")[-1]
             out[kind].extend(name.strip() for name in value.split(",") if name.strip())
-    if len(known & {"message", "reboot_required", "vibs_installed", "vibs_removed", "vibs_skipped", "components_installed"}) >= 2:
+    sure = known & {"message", "reboot_required", "vibs_installed", "vibs_removed", "vibs_skipped", "components_installed"}
+    if len(sure) >= 2 or (sure and any(KEYVALUE.match(line) for line in found)):
         out["changed"] = bool(out["installed"] or out["removed"]) and not re.search(r"host is not changed|dryrun", out["message"], re.I)
         return out
     return dict(_failed(text, "vib_result", "no installation result in it"), reboot_required=None, installed=[], removed=[], skipped=[])
@@ -525,10 +526,11 @@ def parse_maintenance_mode(text):
 
 
 def parse_acceptance(text):
-    """software acceptance get."""
+    """software acceptance get, or the answer of set."""
     word = "\n".join(clean.lines("acceptance", text)).strip()
-    if word in LEVELS:
-        return {"level": word}
+    changed = re.match(r"^Host acceptance level changed to '?(\w+)'?\.?$", word)
+    if changed or word in LEVELS:
+        return {"level": changed.group(1) if changed else word}
     return _failed(text, "acceptance", "no acceptance level in it")
 
 

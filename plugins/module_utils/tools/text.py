@@ -11,6 +11,8 @@ from ansible_collections.vhpc.rdma.plugins.module_utils.errors import ParseError
 
 ANSI = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")
 ODD_BLANKS = re.compile("[\u00a0\u2000-\u200a\u202f\u3000]")
+# Documents turn the quotes and dashes of a tool's text into typographic ones.
+PLAIN = {0x2018: "'", 0x2019: "'", 0x201c: '"', 0x201d: '"', 0x2010: "-", 0x2011: "-", 0x2012: "-", 0x2013: "-", 0x2014: "-", 0x2015: "-", 0x2026: "..."}
 LONG_BLANK = re.compile(r"[ \t]{400,}")
 NOTHING = re.compile("[\u200b\u200c\u200d\ufeff]")
 PCI = re.compile(r"^(?:([0-9a-f]{4,8}):)?([0-9a-f]{2}):([0-9a-f]{2})[.:]([0-7])$", re.I)
@@ -38,7 +40,7 @@ def lines(tool, text):
         text = text.decode("utf-8", "replace")
     if not isinstance(text, str):
         raise ParseError(tool, "text was expected, not %s" % type(text).__name__)
-    text = LONG_BLANK.sub(" " * 400, NOTHING.sub("", ODD_BLANKS.sub(" ", ANSI.sub("", text))))
+    text = LONG_BLANK.sub(" " * 400, NOTHING.sub("", ODD_BLANKS.sub(" ", ANSI.sub("", text))).translate(PLAIN))
     found = [backspaced(line).rstrip() for line in re.split(r"\r\n|\n|\r", text)]
     first = next((index for index, line in enumerate(found) if line), None)
     if first is not None and PROMPT.match(found[first]):
