@@ -55,8 +55,9 @@ class ActionModule(VsphereAction):
                 else:
                     problems.append("%s (allow_power_cycle: true lets it be powered off and on)" % text)
             if problems and changes.steps:
+                lost = " (a host that has just rebooted lost it at boot, which some builds do: run again)" if "waits for a reboot" in str(problems) else ""
                 raise RdmaError("change the passthrough devices", where, "; ".join(problems),
-                                "put right what is named here; nothing was changed", code="PRECONDITION", data=dict(problems=problems))
+                                "put right what is named here%s; nothing was changed" % lost, code="PRECONDITION", data=dict(problems=problems))
             if changes.steps and not self.check_mode:
                 plain = self._apply(link, vm, name, where, row, plan, targets, params, dynamic)
         return changes.result(devices=self._shown(plain, devices), vm=dict(name=name, power=plain["power"], host=host_row["name"]))

@@ -23,6 +23,10 @@ RIGHT = dict(cpus=44, cores_per_socket=22, memory_mb=147456, locked=True, memory
              cpu_hot_add=False)
 
 
+def right(**changes):
+    return right(**changes)
+
+
 def plan(machine, host=None, **wanted):
     return vm_tuning.plan("vm01", machine, host or HOST, dict(PAPER, **wanted))
 
@@ -46,15 +50,15 @@ def test_nothing_the_second_time_on_or_off():
 
 
 def test_the_reservation_follows_the_memory():
-    got = plan(vm(**dict(RIGHT, memory_mb=131072, memory_reservation=131072)))
+    got = plan(right(memory_mb=131072, memory_reservation=131072))
     assert names(got) == ["memory MB"] and got["spec"]["memory"] == dict(reservation=147456, limit=-1)
-    assert "memory reservation" in names(plan(vm(**dict(RIGHT, memory_limit=65536))))
+    assert "memory reservation" in names(plan(right(memory_limit=65536)))
 
 
 def test_a_reservation_alone_is_taken_by_a_running_vm():
-    got = plan(vm(power="poweredOn", **dict(RIGHT, cpu_reservation=1000)))
+    got = plan(right(power="poweredOn", cpu_reservation=1000))
     assert names(got) == ["CPU reservation MHz"] and not got["power_off"]
-    assert plan(vm(power="poweredOn", **dict(RIGHT, latency="normal")))["power_off"]
+    assert plan(right(power="poweredOn", latency="normal"))["power_off"]
 
 
 def test_what_the_host_cannot_give_all_at_once():
@@ -88,4 +92,4 @@ def test_mhz_is_rounded_up():
 
 def test_unlike():
     assert vm_tuning.unlike("vm01", vm(**RIGHT), HOST, PAPER) == []
-    assert vm_tuning.unlike("vm01", vm(**dict(RIGHT, latency="normal")), HOST, PAPER) == ["latency sensitivity is normal, not high"]
+    assert vm_tuning.unlike("vm01", right(latency="normal"), HOST, PAPER) == ["latency sensitivity is normal, not high"]
