@@ -24,7 +24,7 @@ RIGHT = dict(cpus=44, cores_per_socket=22, memory_mb=147456, locked=True, memory
 
 
 def right(**changes):
-    return right(**changes)
+    return vm(**dict(RIGHT, **changes))
 
 
 def plan(machine, host=None, **wanted):
