@@ -46,7 +46,7 @@ author:
 """
 
 EXAMPLES = r"""
-- name: On
+- name: Power a VM on
   vhpc.rdma.vm_power:
     name: "{{ vhpc_vm }}"
 
