@@ -11,7 +11,7 @@ from pathlib import Path
 
 from ansible.utils.display import Display
 from ansible_collections.vhpc.rdma.plugins.module_utils.errors import RdmaError
-from ansible_collections.vhpc.rdma.plugins.plugin_utils import report
+from ansible_collections.vhpc.rdma.plugins.plugin_utils import plan, report
 from ansible_collections.vhpc.rdma.plugins.plugin_utils.action import RdmaAction
 
 display = Display()
@@ -24,19 +24,25 @@ class ActionModule(RdmaAction):
     def act(self, params, task_vars):
         hostvars = task_vars["hostvars"]
         hosts = params["hosts"] or [host for host in task_vars.get("groups", {}).get("all", []) if host in hostvars]
+        done = plan.build({host: stages for host, stages in plan.collect(hostvars, hosts).items() if stages})
         made = datetime.datetime.now(datetime.timezone.utc).strftime("%Y-%m-%d %H:%M UTC")
         data = report.gather(hostvars, hosts, params["title"], params["source"], made)
-        files = {"html": "report.html", "json": "report.json", "pairs": "pairs.csv", "curves": "curves.csv"}
-        paths = {kind: os.path.join(params["directory"], name) for kind, name in files.items()}
+        if self.check_mode:
+            # Nothing happened, so what there is to tell is the plan. It is written in check mode too: that is what check mode was run for.
+            files = {"plan": ("plan.json", json.dumps(done, indent=1, default=str) + "\n")}
+            display.display("\n".join([""] + plan.text(done) + [""]))
+        else:
+            files = {"html": ("report.html", report.html(data)), "json": ("report.json", json.dumps(data, indent=1, default=str) + "\n"),
+                     "done": ("done.json", json.dumps(done, indent=1, default=str) + "\n"),
+                     "pairs": ("pairs.csv", report.pairs_csv(data)), "curves": ("curves.csv", report.curves_csv(data))}
+        paths = {kind: os.path.join(params["directory"], name) for kind, (name, dummy) in files.items()}
+        try:
+            Path(params["directory"]).mkdir(parents=True, exist_ok=True)
+            for kind, (dummy, text) in files.items():
+                Path(paths[kind]).write_text(text, encoding="utf-8")
+        except OSError as err:
+            raise RdmaError("write the report", params["directory"], str(err), "choose another directory", code="REPORT") from err
         if not self.check_mode:
-            try:
-                Path(params["directory"]).mkdir(parents=True, exist_ok=True)
-                Path(paths["html"]).write_text(report.html(data), encoding="utf-8")
-                Path(paths["json"]).write_text(json.dumps(data, indent=1, default=str) + "\n", encoding="utf-8")
-                Path(paths["pairs"]).write_text(report.pairs_csv(data), encoding="utf-8")
-                Path(paths["curves"]).write_text(report.curves_csv(data), encoding="utf-8")
-            except OSError as err:
-                raise RdmaError("write the report", params["directory"], str(err), "choose another directory", code="REPORT") from err
             display.display("Report: %s" % paths["html"])
         # A report is a picture of the run, not a state of a host: it never counts as a change.
         return dict(changed=False, paths=paths, source=params["source"], reboots=data["reboots"], failures=data["failures"],

@@ -4,7 +4,7 @@
 
 DOCUMENTATION = r"""
 module: rdma_report
-short_description: Write the evidence of a run as one HTML page, JSON and CSV
+short_description: Write the evidence of a run as one HTML page, JSON and CSV; in check mode the plan
 version_added: 0.1.0
 author:
   - vhpc.rdma authors (@vhpc-rdma)
@@ -12,6 +12,8 @@ description:
   - Collects what the collection's roles registered and writes C(report.html) (self-contained), C(report.json), C(pairs.csv) and C(curves.csv).
   - The report says what was changed where, which reboots were done and why, versions, the matrix of pairs per fabric, the curves beside
     the paper's Figures 17 to 20, and the verdicts with the origin of every limit.
+  - C(done.json) holds what happened in the form of M(vhpc.rdma.rdma_plan)'s plan.
+  - In check mode nothing happened, so it shows the plan and writes C(plan.json) instead.
   - It runs on the controller and talks to no host.
 extends_documentation_fragment:
   - vhpc.rdma.attributes
@@ -19,7 +21,7 @@ attributes:
   check_mode:
     support: full
     details:
-      - In check mode no file is written.
+      - In check mode C(plan.json) is written, because the plan is what check mode is run for.
   diff_mode:
     support: none
   idempotent:
@@ -60,6 +62,12 @@ paths:
   returned: always
   type: dict
   contains:
+    plan:
+      description: The plan, in check mode.
+      type: str
+    done:
+      description: What happened, in the form of a plan.
+      type: str
     html:
       description: The page.
       type: str

@@ -60,7 +60,8 @@ def run(args: argparse.Namespace, directory: Path, sockets: str) -> int:
             lab.world.set_fault(name, host)
         print("The rehearsal lab is up: %d ESXi hosts, %d VMs, simulated. Log in while it runs: see %s" % (hosts, hosts, lab.inventory))
         env = environment(directory, max(5, min(hosts, 32)), sockets)
-        extra = ["-e", "vhpc_run_dir=%s" % (directory / "first")]
+        switch = ["-e", "fabric_directory=%s" % (directory / "switch")]
+        extra = ["-e", "vhpc_run_dir=%s" % (directory / "first")] + switch
         before = {name: host.boots for name, host in lab.world.hosts.items()}
         print("\nFirst run of site.yml", flush=True)
         first_rc, first_s, first = play("first", str(TOP / "playbooks" / "site.yml"), lab, env, extra)
@@ -70,7 +71,7 @@ def run(args: argparse.Namespace, directory: Path, sockets: str) -> int:
         second_rc, second_s, second, again = 0, 0.0, {}, dict.fromkeys(boots, 0)
         if not args.once:
             print("\nSecond run: nothing may change", flush=True)
-            extra = ["-e", "vhpc_run_dir=%s" % (directory / "second")]
+            extra = ["-e", "vhpc_run_dir=%s" % (directory / "second")] + switch
             second_rc, second_s, second = play("second", str(TOP / "playbooks" / "site.yml"), lab, env, extra)
             again = {name: host.boots - before[name] - boots[name] for name, host in lab.world.hosts.items()}
         names = set(lab.world.hosts)
