@@ -21,7 +21,20 @@ from ansible_collections.vhpc.rdma.plugins.module_utils.tools import esxcli, ibv
 from ansible_collections.vhpc.rdma.plugins.module_utils.tools.registry import PARSERS
 
 REPOSITORY = os.path.realpath(os.path.join(os.path.dirname(os.path.realpath(__file__)), *[".."] * 5))
-CAPTURES = os.environ.get("VHPC_RDMA_CAPTURES") or os.path.realpath(os.path.join(REPOSITORY, "..", "shared", "captures"))
+
+
+def folder():
+    """../shared/captures beside the repository, or beside a directory above it when the tests run in a copy of the tree."""
+    beside = os.path.join(os.path.dirname(REPOSITORY), "shared", "captures")
+    above = REPOSITORY
+    while above != os.path.dirname(above):
+        above = os.path.dirname(above)
+        if os.path.isdir(os.path.join(above, "shared", "captures")):
+            return os.path.join(above, "shared", "captures")
+    return beside
+
+
+CAPTURES = os.environ.get("VHPC_RDMA_CAPTURES") or folder()
 PAPER = os.path.realpath(os.path.join(CAPTURES, "..", "paper", "perftest"))
 NO_PARSER = "no parser"
 
