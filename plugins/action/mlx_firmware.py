@@ -70,8 +70,8 @@ class ActionModule(RdmaAction):
         where = "%s, %s" % (self.host, card_tools.name(card))
         if not owned:
             raise RdmaError("open the card", where, "MFT says: %s" % why, "see whether another MFT program is running on the host, then try again", code="OPEN")
-        warning = "%s: %s is owned by passthrough and MFT cannot open it (%s). Its settings were neither read nor changed; the link layer in the guest proves them." \
-            % (self.host, card_tools.name(card), why)
+        warning = "%s: %s is owned by passthrough and MFT cannot open it (%s). Its settings were neither read nor changed; " \
+            "the link layer in the guest proves them." % (self.host, card_tools.name(card), why)
         return self._result(Changes("esxi"), card, {}, reachable=False, verified=False, warnings=[warning])
 
     # ---- compare and set ------------------------------------------------------------------------------------------

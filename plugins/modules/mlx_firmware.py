@@ -11,7 +11,8 @@ author:
 description:
   - Sets link types, SR-IOV and any other C(mlxconfig) parameter of one ConnectX card, in one C(mlxconfig set), and only what differs.
   - Next-boot and current values are told apart. What differs from the next-boot value is set; what is set but not current is a reason to reboot.
-  - A parameter that the card does not show is a state of its own. A C(FORCE_ETH_PCI_SUBCLASS=1) hidden by C(ADVANCED_PCI_SETTINGS=0) is found by the PCI class of the InfiniBand port, shown, and cleared.
+  - A parameter that the card does not show is a state of its own. A C(FORCE_ETH_PCI_SUBCLASS=1) hidden by C(ADVANCED_PCI_SETTINGS=0) is found by the
+    PCI class of the InfiniBand port, shown, and cleared.
   - A card that carries a VMkernel adapter (management, vSAN, vMotion) is refused before anything is written.
   - The card's identity is read again right before the write.
   - The mst driver is started for reading, and stopped again if nothing was written and it did not run before.

@@ -155,7 +155,9 @@ def test_raw_wins_and_wrong_input_is_refused():
 def test_in_force_tells_reset_from_set():
     want = firmware_plan.wanted(**PAPER)
     assert firmware_plan.in_force(query(**RIGHT), want, {1: IB, 2: ETH}) == (True, [])
-    verdict, differences = firmware_plan.in_force(query(**dict(RIGHT, SRIOV_EN=("False(0)", "True(1)", "False(0)"))), want, {1: IB, 2: ETH})
+    waiting = query(**RIGHT)
+    waiting["SRIOV_EN"].update(current="True(1)")
+    verdict, differences = firmware_plan.in_force(waiting, want, {1: IB, 2: ETH})
     assert verdict is False and [(d["name"], d["why"]) for d in differences] == [("SRIOV_EN", "a reset is missing")]
     verdict, differences = firmware_plan.in_force(query(**RIGHT), want, {1: ETH, 2: ETH})
     assert verdict is False and differences[0]["name"] == "FORCE_ETH_PCI_SUBCLASS"
