@@ -127,8 +127,10 @@ def _hidden(name, value, parameters, want, classes):
         row = parameters.get("LINK_TYPE_P%d" % port)
         if row is None:
             continue
-        if number(row["current"]) == 1 and kind == CLASS_ETHERNET:
-            return "in force"
+        if number(row["current"]) == 1:
+            if kind == CLASS_ETHERNET:
+                return "in force"
+            continue
         # Once the link type is set, the next boot tells: looking again in every run until then would write in every run.
         if want.get("LINK_TYPE_P%d" % port) == 1 and number(row["next"]) != 1:
             return "unknown"
