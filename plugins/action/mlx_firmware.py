@@ -12,7 +12,7 @@ from ansible_collections.vhpc.rdma.plugins.module_utils.changes import Changes
 from ansible_collections.vhpc.rdma.plugins.module_utils.errors import RdmaError
 from ansible_collections.vhpc.rdma.plugins.module_utils.tools import cards as card_tools
 from ansible_collections.vhpc.rdma.plugins.module_utils.tools import firmware_plan, mlxconfig
-from ansible_collections.vhpc.rdma.plugins.plugin_utils import esxi, firmware_state
+from ansible_collections.vhpc.rdma.plugins.plugin_utils import boot_memory, esxi
 from ansible_collections.vhpc.rdma.plugins.plugin_utils.action import RdmaAction
 from ansible_collections.vhpc.rdma.plugins.plugin_utils.shell import WRITE_SECONDS, Shell
 
@@ -33,7 +33,7 @@ class ActionModule(RdmaAction):
         if not want:
             raise RdmaError("set firmware settings", self.host, "settings names none", "give ports, sriov or raw", code="BAD_SETTING")
         shell = Shell(self, self.host)
-        reading = esxi.read(shell, {"uptime": firmware_state.UPTIME} if params["state_file"] else None)
+        reading = esxi.read(shell, {"uptime": boot_memory.UPTIME} if params["state_file"] else None)
         if reading.mft != esxi.RUNNING:
             return self._without_mft(params, want, reading)
         with esxi.driver(shell, reading) as mst:
@@ -50,7 +50,7 @@ class ActionModule(RdmaAction):
                 device = esxi.query_card(shell, card, stop=mst["stopped"])
             if device.get("error"):
                 return self._unreachable(card, device["error"])
-            memory = firmware_state.Memory(params["state_file"], card_tools.name(card), reading.answers.get("uptime"))
+            memory = boot_memory.Memory(params["state_file"], reading.answers.get("uptime"))
             return self._settle(shell, mst, card, device["parameters"], want, params, memory)
 
     # ---- nothing to read ------------------------------------------------------------------------------------------
@@ -76,7 +76,7 @@ class ActionModule(RdmaAction):
 
     # ---- compare and set ------------------------------------------------------------------------------------------
 
-    def _settle(self, shell: Shell, mst: dict, card: dict, before: dict, want: dict, params: dict, memory: firmware_state.Memory) -> dict:
+    def _settle(self, shell: Shell, mst: dict, card: dict, before: dict, want: dict, params: dict, memory: boot_memory.Memory) -> dict:
         where = "%s, %s" % (self.host, card_tools.name(card))
         classes = card_tools.classes(card)
         plan = firmware_plan.compare(before, want, classes, where)
@@ -100,9 +100,13 @@ class ActionModule(RdmaAction):
             self._read_back(after, want, where)
         self._steps(changes, card, plan, want, revealed, ending)
         state = plan["state"] if self.check_mode else firmware_plan.compare(after, want, classes, where, revealed=True)["state"]
-        self._waiting(changes, card, plan, revealed, params["rebooted"] or memory.rebooted)
+        self._waiting(changes, card, plan, revealed, params["rebooted"] or memory.rebooted(card_tools.name(card)))
         if not self.check_mode:
-            memory.keep(set_now=bool(plan["sets"]), waiting=bool(changes.pending))
+            if plan["sets"] or changes.pending:
+                memory.keep(card_tools.name(card), again=bool(plan["sets"]))
+            else:
+                memory.forget(card_tools.name(card))
+            memory.save()
         if plan["reveal"] == "unknown":
             warnings.append("%s: FORCE_ETH_PCI_SUBCLASS is hidden and a port becomes InfiniBand: it is looked at and cleared on the way" % where)
         return self._result(changes, card, state, reachable=True, verified=True, warnings=warnings)

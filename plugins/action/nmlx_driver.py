@@ -12,7 +12,7 @@ from ansible_collections.vhpc.rdma.plugins.module_utils.changes import Changes
 from ansible_collections.vhpc.rdma.plugins.module_utils.errors import RdmaError
 from ansible_collections.vhpc.rdma.plugins.module_utils.tools import cards as card_tools
 from ansible_collections.vhpc.rdma.plugins.module_utils.tools import driver_options, esxcli, software_plan
-from ansible_collections.vhpc.rdma.plugins.plugin_utils import esxi, esxi_vibs
+from ansible_collections.vhpc.rdma.plugins.plugin_utils import boot_memory, esxi, esxi_vibs
 from ansible_collections.vhpc.rdma.plugins.plugin_utils.action import RdmaAction
 from ansible_collections.vhpc.rdma.plugins.plugin_utils.shell import Answer, Shell, check
 
@@ -29,6 +29,7 @@ class ActionModule(RdmaAction):
         allow_downgrade=dict(type="bool", default=False),
         options=dict(type="dict", default={}),
         purge=dict(type="bool", default=False),
+        state_file=dict(type="path"),
     )
 
     def act(self, params: dict, task_vars: dict) -> dict:
@@ -41,9 +42,10 @@ class ActionModule(RdmaAction):
         for module in wanted:
             commands["get " + module] = ["esxcfg-module", "-g", module]
             commands["list " + module] = ["esxcli", "system", "module", "parameters", "list", "-m", module]
-        commands.update({key: esxi.NETWORK[key] for key in ("pci", "nics")})
+        commands.update({key: esxi.NETWORK[key] for key in ("pci", "nics")}, uptime=boot_memory.UPTIME)
         answers = dict(zip(commands, shell.run_many(list(commands.values()))))
 
+        memory = boot_memory.Memory(params["state_file"], answers["uptime"])
         software = esxi_vibs.Software(shell, [package] if params["version"] else [], allow_downgrade=params["allow_downgrade"])
         software.take(answers)
         before = {module: self._configured(module, answers) for module in wanted}
@@ -59,11 +61,13 @@ class ActionModule(RdmaAction):
         for module in wanted:
             for key in changed[module]:
                 changes.add("module %s" % module, key, before[module].get(key), after[module].get(key), reboot="host")
+            if not changed[module] and memory.waits("module %s" % module):
+                changes.wait_for_reboot("module %s: its options were set and the host has not rebooted since" % module)
         warnings = self._shared(changed, answers)
         if not self.check_mode:
             if software.wants_change:
                 results = software.apply()
-            self._set_options(shell, {module: after[module] for module in wanted if changed[module]})
+            self._set_options(shell, {module: after[module] for module in wanted if changed[module]}, memory)
         return changes.result(
             options={module: {"before": driver_options.join(before[module]), "after": driver_options.join(after[module])} for module in wanted},
             vibs={name: {"running": software.running.get(name, ""), "next": software.following.get(name, "")} for name in (params["name"],)},
@@ -96,7 +100,12 @@ class ActionModule(RdmaAction):
         return ["%s: the options of %s hold for %d cards (%s); changed: %s" % (
             self.host, module, len(cards), ", ".join(card["bdf"] for card in cards), ", ".join("%s" % key for keys in changed.values() for key in keys))]
 
-    def _set_options(self, shell: Shell, after: dict[str, dict[str, str]]) -> None:
+    def _set_options(self, shell: Shell, after: dict[str, dict[str, str]], memory: boot_memory.Memory) -> None:
+        for module in [thing for thing in memory.known if thing.startswith("module ") and memory.rebooted(thing)]:
+            memory.forget(module)
+        for module in after:
+            memory.keep("module %s" % module)
+        memory.save()  # before the set: a run that ends right after it must not forget the reboot
         if not after:
             return
         commands = [["esxcli", "system", "module", "parameters", "set", "-m", module, "-p", driver_options.join(options)] for module, options in after.items()]

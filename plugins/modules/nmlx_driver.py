@@ -49,9 +49,13 @@ options:
       - It also removes what the host's own network may need on the same module, such as C(pfctx) and C(trust_state).
     type: bool
     default: false
+  state_file:
+    description:
+      - File on the controller that remembers when options were set, so that a later run still asks for the reboot that an interrupted one did not reach.
+    type: path
 notes:
   - Runs on the controller and talks to the ESXi shell through the task's SSH connection. The host needs no Python, and C(gather_facts) must be off.
-  - After a run that set options and was stopped before the reboot, a later run finds the options right and does not ask for that reboot again.
+  - Without O(state_file), a run after one that set options and was stopped before the reboot finds the options right and does not ask for that reboot.
 seealso:
   - module: vhpc.rdma.esxi_software
   - module: vhpc.rdma.esxi_reboot

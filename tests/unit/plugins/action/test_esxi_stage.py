@@ -291,6 +291,29 @@ def test_driver_and_options(rig):
     assert (after["changed"], after["reboot_required"], after["warnings"]) == (False, False, [])
 
 
+def test_options_set_by_a_run_that_ended_before_its_reboot_still_ask_for_it(rig, tmp_path):
+    job = dict(options=DRIVER["options"], state_file=str(tmp_path / "state.json"))
+    assert rig("nmlx_driver", WITH_MFT, **job)["reboot_reasons"] == ["module nmlx5_core: max_vfs"]
+    later = rig("nmlx_driver", WITH_MFT, check=True, **job)
+    assert (later["changed"], later["reboot_required"]) == (False, True) and "has not rebooted since" in later["reboot_reasons"][0]
+    time.sleep(0.3)
+    rig.reboot(WITH_MFT)
+    assert rig("nmlx_driver", WITH_MFT, **job)["reboot_required"] is False
+    assert (tmp_path / "state.json").read_text() == "{}"
+
+
+def test_hidden_parameter_of_a_port_that_becomes_infiniband(rig):
+    card = vpi(rig, HIDES)
+    card.config["LINK_TYPE_P1"].current = card.config["LINK_TYPE_P1"].next = ETH
+    planned = rig("mlx_firmware", HIDES, check=True, card=CARD, settings=PAPER)
+    assert steps(planned)["FORCE_ETH_PCI_SUBCLASS"][2] == "conditional" and steps(planned)["LINK_TYPE_P1"][2] == "sure"
+    done = rig("mlx_firmware", HIDES, card=CARD, settings=PAPER)
+    assert steps(done) == {"FORCE_ETH_PCI_SUBCLASS": ("True(1)", "False(0)", "sure"), "LINK_TYPE_P1": ("ETH(2)", "IB(1)", "sure")}
+    assert values(card, "FORCE_ETH_PCI_SUBCLASS", "ADVANCED_PCI_SETTINGS") == {"FORCE_ETH_PCI_SUBCLASS": (1, 0), "ADVANCED_PCI_SETTINGS": (0, 0)}
+    written = len(rig.writes(HIDES))
+    assert rig("mlx_firmware", HIDES, card=CARD, settings=PAPER)["changed"] is False and len(rig.writes(HIDES)) == written
+
+
 def test_purge_clears_one_module(rig):
     result = rig("nmlx_driver", WITH_MFT, options={"nmlx5_core": {}}, purge=True)
     assert result["options"]["nmlx5_core"]["after"] == "" and rig.world.hosts[WITH_MFT].module_options["nmlx5_core"] == ""
