@@ -35,7 +35,7 @@ def build(results: dict) -> dict:
     """{host: {variable: result}} in, the plan out.
 
     hosts: {host: {steps, reboots: [{number, reasons}], warnings, errors}}; a step carries before_reboot: the number of the reboot
-    that makes it current (0: at once, or a reboot that is not planned).
+    that makes it current (0: at once, or a reboot that is not planned), and after_reboot: how many reboots come before it.
     """
     hosts: dict[str, dict] = {}
     for host, stages in results.items():
@@ -51,7 +51,7 @@ def build(results: dict) -> dict:
             warnings += [{"stage": stage, "msg": text} for text in result.get("warnings") or []]
             if stage == "reboot":
                 done = [s for s in result.get("changes") or [] if s["name"] == "reboot" and s["certainty"] == "sure"]
-                steps += [dict(s, before_reboot=0) for s in result.get("changes") or [] if s not in done]
+                steps += [dict(s, before_reboot=0, after_reboot=len(reboots)) for s in result.get("changes") or [] if s not in done]
                 if done:
                     reboots.append({"number": len(reboots) + 1, "reasons": list(result.get("reasons") or result.get("reboot_reasons") or [])})
                     for step in waiting:
@@ -59,7 +59,7 @@ def build(results: dict) -> dict:
                     waiting = []
                 continue
             for step in result.get("changes") or []:
-                step = dict(step, before_reboot=0)
+                step = dict(step, before_reboot=0, after_reboot=len(reboots))
                 steps.append(step)
                 if step.get("reboot") == "host":
                     waiting.append(step)
@@ -99,7 +99,7 @@ def text(plan: dict) -> list[str]:
         return ["Nothing to do: every host and guest is as wanted."]
     groups: dict[tuple, list[str]] = {}
     for host, planned in plan["hosts"].items():
-        groups.setdefault(tuple(_body(planned)), []).append(host)
+        groups.setdefault(tuple(_body(planned, host)), []).append(host)
     lines = ["%d sure steps, %d conditional, %d reboots in all, at most %d on one host" % (
         plan["sure"], plan["conditional"], sum(plan["reboots"].values()), plan["reboots_max"])]
     for body, hosts in groups.items():
@@ -112,18 +112,22 @@ def _value(value) -> str:
     return text_ if len(text_) <= 60 else text_[:57] + "..."
 
 
-def _body(planned: dict) -> list[str]:
+def _thing(step: dict, host: str) -> str:
+    """Without the names that differ from host to host, so that equal plans look equal."""
+    if step["thing"].startswith("vm "):
+        return "its VM"
+    return step["thing"].replace("host %s" % host, "host")
+
+
+def _body(planned: dict, host: str) -> list[str]:
     out = ["  ERROR    %s" % error["msg"] for error in planned["errors"]]
-    sure = [s for s in planned["steps"] if s["certainty"] == "sure"]
-    for number in range(1, len(planned["reboots"]) + 2):
-        for step in sure:
-            # What needs no reboot stands before the first one that follows it; a person reads stages in order anyway.
-            if (step["before_reboot"] or len(planned["reboots"]) + 1) == number:
-                out.append("  %-8s %s: %s  %s -> %s" % (step["stage"], step["thing"], step["name"], _value(step["before"]), _value(step["after"])))
-        for reboot in planned["reboots"]:
-            if reboot["number"] == number:
-                out.append("  REBOOT %d %s" % (number, "; ".join(reboot["reasons"])))
+    for number in range(len(planned["reboots"]) + 1):
+        out += ["  %-8s %s: %s  %s -> %s" % (step["stage"], _thing(step, host), step["name"], _value(step["before"]), _value(step["after"]))
+                for step in planned["steps"] if step["certainty"] == "sure" and step["after_reboot"] == number]
+        out += ["  REBOOT %d %s" % (reboot["number"], "; ".join(reboot["reasons"])) for reboot in planned["reboots"] if reboot["number"] == number + 1]
+    maybe: dict[tuple, list[str]] = {}
     for step in planned["steps"]:
         if step["certainty"] != "sure":
-            out.append("  maybe    %s: %s (%s)" % (step["thing"], step["name"], step["reason"]))
-    return out + ["  warning  %s" % warning["msg"] for warning in planned["warnings"]]
+            maybe.setdefault((_thing(step, host), step["reason"].replace(host, "the host")), []).append(step["name"])
+    out += ["  maybe    %s: %s (%s)" % (thing, ", ".join(names), reason) for (thing, reason), names in maybe.items()]
+    return out + ["  warning  %s" % warning["msg"].replace("%s: " % host, "") for warning in planned["warnings"]]
