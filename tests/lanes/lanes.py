@@ -15,6 +15,7 @@ import shutil
 import signal
 import subprocess
 import sys
+import tempfile
 
 TOP = pathlib.Path(__file__).resolve().parents[2]
 BUILD = TOP / "build"
@@ -197,8 +198,10 @@ def molecule(run: Run) -> None:
     if not has("extensions/molecule/*/molecule.yml"):
         raise NothingToTest("no scenario")
     tree = run.tree()
-    run(VENV / "bin" / "molecule", "test", "--all", cwd=tree, timeout=1800, ANSIBLE_COLLECTIONS_PATH=os.fspath(tree.parents[2]),
-        MOLECULE_EPHEMERAL_DIRECTORY=str(BUILD / "molecule"))
+    # ssh's control sockets need a short path: 107 bytes is the most a socket's path can have.
+    with tempfile.TemporaryDirectory(prefix="vhpc-") as sockets:
+        run(VENV / "bin" / "molecule", "test", "--all", cwd=tree, timeout=1800, ANSIBLE_COLLECTIONS_PATH=os.fspath(tree.parents[2]),
+            MOLECULE_EPHEMERAL_DIRECTORY=str(BUILD / "molecule"), ANSIBLE_SSH_CONTROL_PATH_DIR=sockets)
 
 
 def integration(run: Run) -> None:
