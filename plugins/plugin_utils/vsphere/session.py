@@ -25,6 +25,13 @@ from ansible_collections.vhpc.rdma.plugins.module_utils.errors import RdmaError
 try:
     from pyVmomi import SoapStubAdapter, vim, vmodl
     from pyVmomi.VmomiSupport import GetServiceVersions, versionIdMap
+    # pyVmomi makes its classes when they are first met: meeting the usual ones here makes them once for all workers.
+    for _kind in (vim.ServiceInstanceContent, vim.UserSession, vim.Folder, vim.Datacenter, vim.ClusterComputeResource, vim.HostSystem, vim.host.NetworkInfo,
+                  vim.host.PciDevice, vim.host.PciPassthruInfo, vim.host.Capability, vim.host.RuntimeInfo, vim.host.VirtualNicManagerInfo, vim.VirtualMachine,
+                  vim.vm.VirtualHardware, vim.vm.ConfigSpec, vim.vm.device.VirtualPCIPassthrough, vim.vm.ConfigTarget, vim.TaskInfo,
+                  vim.DistributedVirtualSwitch, vmodl.query.PropertyCollector):
+        for _property in _kind._GetPropertyList():
+            str(_property.type)
     PYVMOMI_ERROR = ""
 except ImportError as import_error:
     PYVMOMI_ERROR = str(import_error)
