@@ -42,7 +42,7 @@ class Memory:
             with open(self.path, encoding="utf-8") as handle:
                 return {str(thing): float(at) for thing, at in json.load(handle).items()}
         except (OSError, ValueError, AttributeError, TypeError) as err:
-            raise RdmaError("read what an earlier run set", self.path, str(err), "remove the file; at worst a host is rebooted once more", code="STATE") from err
+            raise RdmaError("read what an earlier run set", self.path, str(err), "remove the file; at worst a host reboots once more", code="STATE") from err
 
     def rebooted(self, thing: str) -> bool:
         """The host has booted since the thing was set."""

@@ -13,6 +13,7 @@ import pytest
 from ansible.errors import AnsibleConnectionFailure
 
 from ansible_collections.vhpc.rdma.plugins.module_utils.errors import RdmaError
+from ansible_collections.vhpc.rdma.plugins.plugin_utils import esxi
 from ansible_collections.vhpc.rdma.plugins.plugin_utils import shell as shells
 
 
@@ -85,6 +86,34 @@ def test_cut_output_is_noticed_and_names_the_command_that_is_missing(link):
     with pytest.raises(RdmaError) as lost:
         shells.Shell(link, "esxi01").run_many([["echo", "first"], ["printf", "%060d", "7"], ["echo", "third"]])
     assert "`printf %060d 7`" in str(lost.value) and "output ends before" in str(lost.value)
+
+
+def test_serial_number_from_the_vital_product_data():
+    text = "\n  VPD-KEYWORD    DESCRIPTION             VALUE\n  -----------    -----------             -----\nRead Only Section:\n\n" \
+           "  PN             Part Number             MCX556A-ECAT\n  SN             Serial Number           MT2016X00007\n  V0             Misc Info               N/A\n"
+    card = {"serial": ""}
+    esxi.take_serial(card, shells.Answer("mlxvpd", 0, text))
+    assert card["serial"] == "MT2016X00007"
+    esxi.take_serial(card, shells.Answer("mlxvpd", 1, "-E- SN unreadable"))
+    assert card["serial"] == "MT2016X00007"
+
+
+def test_refused_connection_is_tried_again_for_a_moment(link, monkeypatch):
+    monkeypatch.setattr(shells, "REFUSED_PAUSES", (0.01, 0.01, 0))
+    tries = []
+
+    def refused(cmd, **kwargs):
+        tries.append(cmd)
+        if len(tries) < 3:
+            raise AnsibleConnectionFailure("ssh: connect to host 127.0.0.1 port 22: Connection refused")
+        return Connection._low_level_execute_command(link, cmd)
+
+    link._low_level_execute_command = refused
+    assert shells.Shell(link, "esxi01").run(["echo", "up"]).text == "up\n" and len(tries) == 3
+    tries.clear()
+    monkeypatch.setattr(shells, "REFUSED_PAUSES", (0.01, 0))
+    with pytest.raises(AnsibleConnectionFailure, match="Connection refused"):
+        shells.Shell(link, "esxi01").run(["echo", "never"])
 
 
 def test_deadline(link):
