@@ -90,7 +90,8 @@ def test_cut_output_is_noticed_and_names_the_command_that_is_missing(link):
 
 def test_serial_number_from_the_vital_product_data():
     text = "\n  VPD-KEYWORD    DESCRIPTION             VALUE\n  -----------    -----------             -----\nRead Only Section:\n\n" \
-           "  PN             Part Number             MCX556A-ECAT\n  SN             Serial Number           MT2016X00007\n  V0             Misc Info               N/A\n"
+           "  PN             Part Number             MCX556A-ECAT\n" \
+           "  SN             Serial Number           MT2016X00007\n  V0             Misc Info               N/A\n"
     card = {"serial": ""}
     esxi.take_serial(card, shells.Answer("mlxvpd", 0, text))
     assert card["serial"] == "MT2016X00007"
