@@ -250,6 +250,10 @@ def grep(shell: Shell, found: dict, rest: list[str], io: Io) -> int:
     return 0 if hits else 2 if bad else 1
 
 
+def egrep(shell: Shell, args: list[str], io: Io) -> int:
+    return shell.program(["grep", "-E"] + args[1:], io)
+
+
 def counted(name: str, shell: Shell, args: list[str], io: Io) -> int:
     args = [re.sub(r"^-(\d+)$", r"-n\1", item) for item in args]
     try:
@@ -481,16 +485,8 @@ class Sed:
                 if chosen == negate:
                     continue
                 if name == "s":
-                    pattern, replacement, flags = value
-                    nth = int(re.sub(r"\D", "", flags) or 1)
-                    count = 0 if "g" in flags else nth
-                    seen = [0]
-
-                    def one(match: re.Match) -> str:
-                        seen[0] += 1
-                        return match.expand(replacement) if "g" in flags or seen[0] == nth else match.group(0)
-                    line = pattern.sub(one, line, count=count)
-                    if "p" in flags and seen[0]:
+                    line, count = substituted(value, line)
+                    if "p" in value[2] and count:
                         out.append(line)
                 elif name in "dD":
                     deleted = True
@@ -507,6 +503,18 @@ class Sed:
             if quit_now:
                 break
         return "".join(line + "\n" for line in out)
+
+
+def substituted(command: tuple, line: str) -> tuple[str, int]:
+    """s/// on one line: (new line, number of replacements)."""
+    pattern, replacement, flags = command
+    if "g" in flags:
+        return pattern.subn(replacement, line)
+    nth = int(re.sub(r"\D", "", flags) or 1)
+    for number, match in enumerate(pattern.finditer(line), 1):
+        if number == nth:
+            return line[:match.start()] + match.expand(replacement) + line[match.end():], 1
+    return line, 0
 
 
 def replaced(text: str) -> str:
@@ -804,7 +812,7 @@ def stat(shell: Shell, found: dict, rest: list[str], io: Io) -> int:
                  "U": "root", "G": "root", "u": "0", "g": "0", "Y": str(seconds), "X": str(seconds), "Z": str(seconds),
                  "y": shell.host.boot_time.strftime("%Y-%m-%d %H:%M:%S.000000000")}
         if "c" in found:
-            io.out.write(re.sub(r"%([A-Za-z])", lambda match: cells.get(match.group(1), "?"), found["c"]) + "\n")
+            io.out.write(re.sub(r"%([A-Za-z])", lambda match, cells=cells: cells.get(match.group(1), "?"), found["c"]) + "\n")
         else:
             io.out.write("  File: %s\n  Size: %s\t\tBlocks: 0          IO Block: 131072 %s\nAccess: (0%s/%s)  Uid: (    0/    root)   Gid: (    0/    root)\n"
                          % (operand, size, cells["F"], cells["a"], cells["A"]))
@@ -1095,7 +1103,7 @@ def busybox(shell: Shell, args: list[str], io: Io) -> int:
 
 
 PROGRAMS: dict[str, Callable[[Shell, list[str], Io], int]] = {
-    "echo": echo, "printf": printf, "cat": cat, "grep": grep, "egrep": lambda shell, args, io: grep(shell, ["grep", "-E"] + args[1:], io), "head": head,
+    "echo": echo, "printf": printf, "cat": cat, "grep": grep, "egrep": egrep, "head": head,
     "tail": tail, "wc": wc,
     "cut": cut, "tr": tr, "sort": sort, "uniq": uniq, "sed": sed, "awk": awk, "ls": ls, "rm": rm, "mkdir": mkdir, "rmdir": rmdir, "touch": touch, "cp": cp,
     "mv": mv,

@@ -560,7 +560,7 @@ def parameters_set(world: World, host: Host, values: dict) -> bool:
     name = values["module"] if values.get("force") else module_of(host, values["module"])
     text = values["parameterstring"].strip()
     for item in text.split():
-        key, equals, value = item.partition("=")
+        key, equals = item.partition("=")[:2]
         if not values.get("force") and (not equals or key not in [row[0] for row in PARAMETERS.get(name, ())]):
             raise EsxcliError("Unable to set module parameters: Invalid parameter name: %s" % key)
     if values.get("append"):
@@ -906,7 +906,7 @@ def pci_row(host: Host, bdf: str, card: Card, port: Port, slot: int, nics: dict[
     state, module = host.passthru[bdf], claimed(host, bdf)
     infiniband = card.pci_class(port.number) == CLASS_INFINIBAND
     return {"Address": bdf, "Segment": "0x" + domain, "Bus": "0x" + bus, "Slot": "0x" + device, "Function": "0x" + function, "VMkernel Name": nics.get(bdf, ""),
-            "Vendor Name": "Mellanox Technologies", "Device Name": device_name(card), "Configured Owner": "VM Passthru" if state.enabled else "VMkernel",
+            "Vendor Name": "Mellanox Technologies", "Device Name": device_name(card), "Configured Owner": "VM Passthru" if state.enabled else "Unknown",
             "Current Owner": "VM Passthru" if state.active else "VMkernel", "Vendor ID": "0x15b3", "Device ID": "0x%04x" % card.mt, "SubVendor ID": "0x15b3",
             "SubDevice ID": "0x%04x" % SUBDEVICE.get(card.mt, 0), "Device Class": "0x%04x" % card.pci_class(port.number),
             "Device Class Name": "Infiniband controller" if infiniband else "Ethernet controller", "Programming Interface": "0x00", "Revision ID": "0x00",
@@ -928,7 +928,7 @@ PCI_FIELDS = ("Address, Segment, Bus, Slot, Function, VMkernel Name, Vendor Name
               "Method, FPT Sharable:boolean, "
               "NUMA Node:long")
 RAID = {"Address": "0000:02:00.0", "Segment": "0x0000", "Bus": "0x02", "Slot": "0x00", "Function": "0x0", "VMkernel Name": "vmhba0", "Vendor Name": "Broadcom",
-        "Device Name": "PERC H740P Mini", "Configured Owner": "VMkernel", "Current Owner": "VMkernel", "Vendor ID": "0x1000", "Device ID": "0x0016",
+        "Device Name": "PERC H740P Mini", "Configured Owner": "Unknown", "Current Owner": "VMkernel", "Vendor ID": "0x1000", "Device ID": "0x0016",
         "SubVendor ID": "0x1028",
         "SubDevice ID": "0x1fcb", "Device Class": "0x0104", "Device Class Name": "RAID bus controller", "Programming Interface": "0x00", "Revision ID": "0x02",
         "Interrupt Line": "0x0b",

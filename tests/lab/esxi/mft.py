@@ -185,8 +185,8 @@ def mst_status(host: Host, rest: list[str], io: Io) -> int:
 
 # ---- mlxconfig ----------------------------------------------------------------------------------------------------
 
-BOOLEAN = re.compile(r"^(?:SRIOV_EN|ADVANCED_PCI_SETTINGS|FORCE_ETH_PCI_SUBCLASS|KEEP_\w+|UEFI_HII_EN|MULTI_PORT_VHCA_EN|IBM_CAPI_EN|SAFE_MODE_ENABLE|NON_PREFETCHABLE_PF_BAR"
-                     r"|NUM_PF_MSIX_VALID|EXP_ROM_\w+_ENABLE|\w+_EN|\w+_ENABLE)$")
+BOOLEAN = re.compile(r"^(?:SRIOV_EN|ADVANCED_PCI_SETTINGS|FORCE_ETH_PCI_SUBCLASS|KEEP_\w+|UEFI_HII_EN|MULTI_PORT_VHCA_EN|IBM_CAPI_EN|SAFE_MODE_ENABLE"
+                     r"|NON_PREFETCHABLE_PF_BAR|NUM_PF_MSIX_VALID|EXP_ROM_\w+_ENABLE|\w+_EN|\w+_ENABLE)$")
 WORDS = {  # names of values, by parameter without its port
     "LINK_TYPE": {1: "IB", 2: "ETH"},
     "ROCE_CONTROL": {0: "DEVICE_DEFAULT", 1: "ROCE_DISABLE", 2: "ROCE_ENABLE"},

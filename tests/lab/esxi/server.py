@@ -51,7 +51,11 @@ class Server(asyncssh.SSHServer):
         return True
 
     def validate_public_key(self, username: str, key: asyncssh.SSHKey) -> bool:
-        return username == "root" and key.public_data == self.face.client_key.public_data
+        return self.lets_in(username) and key.public_data == self.face.client_key.public_data
+
+    def lets_in(self, username: str) -> bool:
+        """Lockdown leaves only exception users, and root is none."""
+        return username == "root" and self.host.lockdown == "lockdownDisabled"
 
     def public_key_auth_supported(self) -> bool:
         return True
@@ -60,7 +64,7 @@ class Server(asyncssh.SSHServer):
         return True
 
     def validate_password(self, username: str, password: str) -> bool:
-        return username == "root" and password == self.host.password
+        return self.lets_in(username) and password == self.host.password
 
     def kbdint_auth_supported(self) -> bool:
         return True
@@ -69,7 +73,7 @@ class Server(asyncssh.SSHServer):
         return "", "", "", [("Password: ", False)]
 
     def validate_kbdint_response(self, username: str, responses: Any) -> bool:
-        return username == "root" and list(responses) == [self.host.password]
+        return self.lets_in(username) and list(responses) == [self.host.password]
 
 
 class Files(asyncssh.SFTPServer):
@@ -216,14 +220,13 @@ class Channel:
         raise Stop()
 
 
-
 class EsxiFace:
     """The shells of all hosts of a world. start() returns when they listen."""
 
     def __init__(self, world: World, directory: str | os.PathLike, client_key_public: str | os.PathLike, host_key_path: str | os.PathLike) -> None:
         self.world, self.directory = world, pathlib.Path(directory)
         text = str(client_key_public)
-        self.client_key = asyncssh.import_public_key(text if text.startswith(("ssh-", "ecdsa-")) else pathlib.Path(text).read_text())
+        self.client_key = asyncssh.import_public_key(text if text.startswith(("ssh-", "ecdsa-")) else pathlib.Path(text).read_text(encoding="utf-8"))
         path = pathlib.Path(host_key_path)
         if not path.exists():
             path.parent.mkdir(parents=True, exist_ok=True)
@@ -347,6 +350,7 @@ class EsxiFace:
         shell.name = "-sh"
         if not channel.tty:
             return self._command(shell, channel, channel.stdin.read().decode("utf-8", "replace"))
+        shell.source(shell.fs.read("/etc/profile.local").decode("utf-8", "replace"), Io(Reader(), channel.out, channel.err))
         channel.out.write("The time and date of this login have been sent to the system logs.\n\nThis host is simulated.\n\n")
         try:
             while True:

@@ -75,6 +75,9 @@ class Sink(Buffer):
         if content:
             self.fs.write(self.path, content, append=True)
 
+    def at_once(self, data: bytes) -> None:
+        self.fs.write(self.path, data, append=True)
+
 
 class Reader:
     """Standard input: bytes that are there, or a function that waits for the client's."""
@@ -119,6 +122,8 @@ class Shell:
         self.exported = {"PATH", "HOME", "USER", "LOGNAME", "SHELL", "PWD", "TERM"}
         self.cwd, self.last, self.functions, self.args = "/", 0, {}, []
         self.name, self.options, self.depth, self.tty = "sh", set(), 0, False
+        self.substituted = 0  # exit code of the last $( ) of a command: that of an assignment alone
+        self.locals: list[dict[str, str | None]] = []  # what `local` hid, per function that runs
         self.over = over or threading.Event()
         self.flush: Callable[[], None] = lambda: None  # hand on what was written so far
         self.tested = 0  # inside a condition: set -e does not count
@@ -127,7 +132,7 @@ class Shell:
         other = Shell.__new__(Shell)
         other.__dict__.update(self.__dict__)
         other.vars, other.exported, other.functions = dict(self.vars), set(self.exported), dict(self.functions)
-        other.args, other.options, other.depth = list(self.args), set(self.options), self.depth + 1
+        other.args, other.options, other.depth, other.locals = list(self.args), set(self.options), self.depth + 1, [dict(kept) for kept in self.locals]
         if other.depth > 50:
             raise Exit(2)
         return other
@@ -204,7 +209,7 @@ class Shell:
         if len(commands) == 1:
             rc = self.run(commands[0], io)
         else:
-            stdin, rc = io.stdin, 0
+            stdin, rc, failed = io.stdin, 0, 0
             for index, command in enumerate(commands):
                 last = index == len(commands) - 1
                 out = io.out if last else Buffer()
@@ -213,13 +218,15 @@ class Shell:
                     rc = shell.run(command, Io(stdin, out, io.err))
                 except Exit as leave:
                     rc = leave.rc
+                failed = rc or failed
                 if not last:
                     stdin = Reader(out.value())
+            rc = failed if "P" in self.options else rc
         return int(not rc) if negate else rc
 
     def run_subshell(self, node: tuple, io: Io) -> int:
         try:
-            return self.child().run(node[1], io)
+            return self.child().run(node[1], Io(io.stdin, io.out, io.err))
         except Exit as leave:
             return leave.rc
 
@@ -297,6 +304,11 @@ class Shell:
             for name, value in values:
                 self.vars[name] = value
             return self.close(opened[1], io, self.substituted)
+        if args == ["exec"]:  # its redirections stay
+            for sink, dummy in opened[1]:
+                sink.forward = sink.at_once
+            io.stdin, io.out, io.err = opened[0].stdin, opened[0].out, opened[0].err
+            return 0
         kept = {name: self.vars.get(name) for name, dummy in values}
         exported = set(self.exported)
         for name, value in values:
@@ -308,19 +320,23 @@ class Shell:
             rc = self.call(args, opened[0])
         finally:
             if values:
-                for name, value in kept.items():
-                    if value is None:
-                        self.vars.pop(name, None)
-                    else:
-                        self.vars[name] = value
+                self.restore(kept)
                 self.exported = exported
         return self.close(opened[1], io, rc, args[0])
+
+    def restore(self, kept: dict[str, str | None]) -> None:
+        for name, value in kept.items():
+            if value is None:
+                self.vars.pop(name, None)
+            else:
+                self.vars[name] = value
 
     def call(self, args: list[str], io: Io) -> int:
         """A function, a builtin, a program by name or by path."""
         name = args[0]
         if name in self.functions:
             kept, self.args = self.args, args[1:]
+            self.locals.append({})
             try:
                 return self.run(self.functions[name], io)
             except Jump as jump:
@@ -329,6 +345,7 @@ class Shell:
                 return jump.count
             finally:
                 self.args = kept
+                self.restore(self.locals.pop())
         builtin = BUILTINS.get(name)
         if builtin:
             return builtin(self, args, io)
@@ -560,16 +577,89 @@ class Shell:
         raise Exit(2)
 
     def arithmetic(self, text: str) -> int:
-        """Integers, variables, comparisons and the four operations; / and % as in C."""
-        text = re.sub(r"\$?\b([A-Za-z_]\w*)", lambda match: self.vars.get(match.group(1), "0") or "0", text)
-        text = text.replace("&&", " and ").replace("||", " or ")
-        text = re.sub(r"!(?!=)", " not ", text)
-        if not re.match(r"^(?:[\d\sxa-fA-F+\-*/%()<>=!&|^~]|and|or|not)*$", text) or "**" in text:
-            raise Exit(2)
         try:
-            return int(eval(text.replace("/", "//"), {"__builtins__": {}}, {}) if text.strip() else 0)  # digits and operators only
-        except (SyntaxError, ZeroDivisionError, NameError, TypeError, ValueError):
+            return Arithmetic(text, self.vars).result()
+        except (IndexError, ValueError, ZeroDivisionError, RecursionError):
             raise Exit(2) from None
+
+
+class Arithmetic:
+    """$(( )): integers as in C, variables, comparisons, logic, ?: and assignment."""
+
+    TOKEN = re.compile(r"\s*(0[xX][0-9a-fA-F]+|\d+|[A-Za-z_]\w*|\$\{?\w+\}?|<<|>>|<=|>=|==|!=|&&|\|\||[-+*/%]=|[-+*/%()<>=!~&^|?:])")
+    LEVELS = (("||",), ("&&",), ("|",), ("^",), ("&",), ("==", "!="), ("<=", ">=", "<", ">"), ("<<", ">>"), ("+", "-"), ("*", "/", "%"))
+    WORK: dict[str, Callable[[int, int], int]] = {
+        "|": lambda a, b: a | b, "^": lambda a, b: a ^ b, "&": lambda a, b: a & b, "==": lambda a, b: int(a == b), "!=": lambda a, b: int(a != b),
+        "<=": lambda a, b: int(a <= b), ">=": lambda a, b: int(a >= b), "<": lambda a, b: int(a < b), ">": lambda a, b: int(a > b),
+        "<<": lambda a, b: a << b, ">>": lambda a, b: a >> b, "+": lambda a, b: a + b, "-": lambda a, b: a - b, "*": lambda a, b: a * b,
+        "/": lambda a, b: abs(a) // abs(b) * (1 if (a < 0) == (b < 0) else -1), "%": lambda a, b: abs(a) % abs(b) * (-1 if a < 0 else 1)}
+
+    def __init__(self, text: str, variables: dict[str, str]) -> None:
+        self.tokens, self.variables = [], variables
+        text, at = text.strip(), 0
+        while at < len(text):
+            match = self.TOKEN.match(text, at)
+            if not match:
+                raise ValueError(text)
+            self.tokens.append(match.group(1).strip("${}") if match.group(1)[0] == "$" else match.group(1))
+            at = match.end()
+
+    def result(self) -> int:
+        if not self.tokens:
+            return 0
+        value = self.choice()
+        if self.tokens:
+            raise ValueError(self.tokens[0])
+        return value
+
+    def choice(self) -> int:
+        if len(self.tokens) > 1 and re.match(r"^[A-Za-z_]", self.tokens[0]) and re.match(r"^[-+*/%]?=$", self.tokens[1]):
+            name, operator = self.tokens.pop(0), self.tokens.pop(0)
+            value = self.choice()
+            if operator != "=":
+                value = self.WORK[operator[0]](self.number(name), value)
+            self.variables[name] = str(value)
+            return value
+        value = self.level(0)
+        if self.tokens[:1] == ["?"]:
+            self.tokens.pop(0)
+            yes = self.choice()
+            if self.tokens.pop(0) != ":":
+                raise ValueError("?")
+            no = self.choice()
+            return yes if value else no
+        return value
+
+    def level(self, depth: int) -> int:
+        if depth == len(self.LEVELS):
+            return self.unary()
+        value = self.level(depth + 1)
+        while self.tokens and self.tokens[0] in self.LEVELS[depth]:
+            operator = self.tokens.pop(0)
+            right = self.level(depth + 1)
+            if operator in ("&&", "||"):
+                value = int(bool(value) and bool(right)) if operator == "&&" else int(bool(value) or bool(right))
+            else:
+                value = self.WORK[operator](value, right)
+        return value
+
+    def unary(self) -> int:
+        token = self.tokens.pop(0)
+        if token in ("-", "+", "!", "~"):
+            value = self.unary()
+            return {"-": -value, "+": value, "!": int(not value), "~": ~value}[token]
+        if token == "(":
+            value = self.choice()
+            if self.tokens.pop(0) != ")":
+                raise ValueError("(")
+            return value
+        return self.number(token)
+
+    def number(self, token: str) -> int:
+        if token[0].isdigit():
+            return int(token, 16 if token[:2].lower() == "0x" else 8 if token[0] == "0" and len(token) > 1 else 10)
+        value = self.variables.get(token, "") or "0"
+        return Arithmetic(value, self.variables).result()
 
 
 # ---- helpers ------------------------------------------------------------------------------------------------------
@@ -660,7 +750,7 @@ def do_set(shell: Shell, args: list[str], io: Io) -> int:
     while rest and re.match(r"^[-+][a-zA-Z]+$", rest[0]):
         option = rest.pop(0)
         if option in ("-o", "+o"):
-            names = {"errexit": "e", "nounset": "u", "xtrace": "x", "noglob": "f"}
+            names = {"errexit": "e", "nounset": "u", "xtrace": "x", "noglob": "f", "pipefail": "P"}
             flags = names.get(rest.pop(0) if rest else "", "")
         else:
             flags = option[1:]
@@ -762,6 +852,8 @@ def do_pwd(shell: Shell, args: list[str], io: Io) -> int:
 def do_local(shell: Shell, args: list[str], io: Io) -> int:
     for item in args[1:]:
         name, equals, value = item.partition("=")
+        if shell.locals:
+            shell.locals[-1].setdefault(name, shell.vars.get(name))
         shell.vars[name] = value if equals else shell.vars.get(name, "")
     return 0
 

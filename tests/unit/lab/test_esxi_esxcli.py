@@ -75,7 +75,8 @@ def test_a_table_is_cut_by_its_rule(world):
     out = run(world, "network nic list")[0]
     head, rule = out.splitlines()[:2]
     spans = [match.span() for match in re.finditer("-+", rule)]
-    assert [head[start:end].strip() for start, end in spans[:-1]] + [head[spans[-1][0]:]] == [field.name for field in esxcli.COMMANDS["network.nic", "list"].fields]
+    titles = [field.name for field in esxcli.COMMANDS["network.nic", "list"].fields]
+    assert [head[start:end].strip() for start, end in spans[:-1]] + [head[spans[-1][0]:]] == titles
     assert out.splitlines()[4][spans[5][0]:spans[5][1]] == "100000" and out.splitlines()[2][spans[5][0]:spans[5][1]] == " 25000"
     assert run(world, "hardware pci pcipassthru list")[0].splitlines()[2] == "0000:18:00.0    false"
     assert run(world, "--formatter=csv --format-param=fields=\"Name,MTU\" network nic list")[0].splitlines()[1] == "vmnic0,1500,"
@@ -83,7 +84,8 @@ def test_a_table_is_cut_by_its_rule(world):
 
 def test_wrong_words_are_a_usage_error_on_stdout(world):
     out, err, rc = run(world, "system module parameters list")
-    assert out.startswith("Error: Missing required parameter -m|--module\n\nUsage: esxcli system module parameters list [cmd options]\n") and (err, rc) == ("", 1)
+    assert out.startswith("Error: Missing required parameter -m|--module\n\nUsage: esxcli system module parameters list [cmd options]\n")
+    assert (err, rc) == ("", 1)
     assert run(world, "software vib nosuch")[0].startswith("Error: Unknown command or namespace software vib nosuch")
     assert run(world, "network nic list -x")[0].startswith("Error: Invalid option -x")
     assert "Available Commands:\n  get" in run(world, "system version")[0] and "Available Namespaces:\n  module" not in run(world, "")[0]
@@ -94,7 +96,8 @@ def test_wrong_words_are_a_usage_error_on_stdout(world):
 
 def test_parsers_read_every_text_of_every_host(world):
     for name, host in world.hosts.items():
-        assert {vib["name"]: vib["version"] for vib in parser.parse_vib_list(run(world, "software vib list", name)[0])["vibs"]} == {vib.name: vib.version for vib in host.vibs.values()}
+        vibs = parser.parse_vib_list(run(world, "software vib list", name)[0])["vibs"]
+        assert {vib["name"]: vib["version"] for vib in vibs} == {vib.name: vib.version for vib in host.vibs.values()}
         devices = {device["address"]: device for device in parser.parse_pci_list(run(world, "hardware pci list", name)[0])["devices"]}
         for bdf, card, port in host.functions():
             assert int(devices[bdf]["device_class"], 16) == card.pci_class(port.number) and devices[bdf]["module_name"] == (esxcli.claimed(host, bdf) or "None")
@@ -112,7 +115,8 @@ def test_parsers_read_every_text_of_every_host(world):
 
 def test_who_uses_what_is_told_by_the_interfaces_and_switches(world):
     assert "Uplinks: vmnic0, vmnic1\n" in run(world, "network vswitch standard list")[0]
-    assert run(world, "network vswitch dvs vmware list")[0].startswith("hpc-dvs\n   Name: hpc-dvs\n   VDS ID: 50 0e") and "Uplinks: vmnic2, vmnic3\n" in run(world, "network vswitch dvs vmware list")[0]
+    assert run(world, "network vswitch dvs vmware list")[0].startswith("hpc-dvs\n   Name: hpc-dvs\n   VDS ID: 50 0e")
+    assert "Uplinks: vmnic2, vmnic3\n" in run(world, "network vswitch dvs vmware list")[0]
     assert run(world, "network vswitch dvs vmware list", RIGHT) == ("", "", 0)
     assert "   Portset: vSwitch0\n   Portgroup: Management Network\n" in run(world, "network ip interface list")[0]
     assert run(world, "network ip interface tag get -i vmk1")[0] == "   Tags: VSAN, VMotion\n"
@@ -134,7 +138,8 @@ def test_setting_options_replaces_the_string_and_append_does_not(world):
     assert host.module_options["nmlx5_core"] == "" and host.module_running["nmlx5_core"] == running
     boot(world, NO_MFT)
     assert host.module_running["nmlx5_core"] == ""
-    assert run(world, "system module parameters set -m nmlx5_core -p nosuch=1")[2] == 1 and run(world, "system module parameters list -m nosuch")[::2] == ("Unable to find module nosuch\n", 1)
+    assert run(world, "system module parameters set -m nmlx5_core -p nosuch=1")[2] == 1
+    assert run(world, "system module parameters list -m nosuch")[::2] == ("Unable to find module nosuch\n", 1)
 
 
 # ---- VIBs -------------------------------------------------------------------------------------------------------------
@@ -143,14 +148,16 @@ def test_vibs_are_staged_until_the_reboot(world):
     out, err, rc = run(world, "software vib install -v %s -v %s" % (MFT_VIB, NMST_VIB))
     assert (err, rc) == ("", 0)
     assert out.splitlines()[:3] == ["Installation Result",
-                                    "   Message: The update completed successfully, but the system needs to be rebooted for the changes to be effective.", "   Reboot Required: true"]
+                                    "   Message: The update completed successfully, but the system needs to be rebooted for the changes to be effective.",
+                                    "   Reboot Required: true"]
     result = parser.parse_vib_result(out)
     assert result["reboot_required"] is True and result["installed"] == ["MEL_bootbank_mft_4.18.1.14-0", "MEL_bootbank_nmst_4.18.1.14-1OEM.700.1.0.15843807"]
     assert "mft" not in run(world, "software vib list")[0]
     staged = {vib["name"]: vib for vib in parser.parse_vib_list(run(world, "software vib list --rebooting-image")[0])["vibs"]}
     assert staged["mft"]["version"] == "4.18.1.14-0" and len(staged) == len(world.hosts[NO_MFT].vibs) + 2
     again = run(world, "software vib install -v %s" % MFT_VIB)[0]
-    assert "   Message: Host is not changed.\n   Reboot Required: false\n   VIBs Installed: \n   VIBs Removed: \n   VIBs Skipped: MEL_bootbank_mft_4.18.1.14-0\n" in again
+    assert again.splitlines() == ["Installation Result", "   Message: Host is not changed.", "   Reboot Required: false", "   VIBs Installed: ",
+                                  "   VIBs Removed: ", "   VIBs Skipped: MEL_bootbank_mft_4.18.1.14-0"]
     assert parser.parse_vib_result(again)["reboot_required"] is False
     boot(world, NO_MFT)
     assert "mft   " in run(world, "software vib list")[0] and run(world, "software vib list --rebooting-image") == ("", "", 0)
@@ -174,8 +181,10 @@ def test_removal_is_staged_too_and_what_is_needed_stays(world):
 
 
 @pytest.mark.parametrize("arguments, tag", [
-    ("install -v mft-4.18.1.14-0.vib", "VibDownloadError"), ("install -d Mellanox-nmlx5.zip", "MetadataDownloadError"), ("install -v %snosuch.vib" % STORE, "VibDownloadError"),
-    ("install -d %s" % MFT_VIB, "MetadataDownloadError"), ("install -v %s" % DRIVER, "VibFormatError"), ("install -v https://example.invalid/x.vib", "VibDownloadError"),
+    ("install -v mft-4.18.1.14-0.vib", "VibDownloadError"), ("install -d Mellanox-nmlx5.zip", "MetadataDownloadError"),
+    ("install -v %snosuch.vib" % STORE, "VibDownloadError"),
+    ("install -d %s" % MFT_VIB, "MetadataDownloadError"), ("install -v %s" % DRIVER, "VibFormatError"),
+    ("install -v https://example.invalid/x.vib", "VibDownloadError"),
     ("install -d %s -n nosuch" % DRIVER, "NoMatchError")])
 def test_a_source_that_cannot_be_read_is_refused_in_esxclis_words(world, arguments, tag):
     before = world.dump()["hosts"]
@@ -193,7 +202,8 @@ def test_acceptance_level_is_checked_unless_forced(world):
     world.datastores["hpc-nfs"]["weak.vib"] = File(b"weak", [Vib("weak", "1.0-1", "ACME", "CommunitySupported")])
     out = run(world, "software vib install -v %sweak.vib" % STORE)[0]
     assert out.splitlines()[:3] == [
-        " [AcceptanceConfigError]", " VIB ACME_bootbank_weak_1.0-1's acceptance level is community, which is not compliant with the ImageProfile acceptance level partner",
+        " [AcceptanceConfigError]",
+        " VIB ACME_bootbank_weak_1.0-1's acceptance level is community, which is not compliant with the ImageProfile acceptance level partner",
         " To change the host acceptance level, use the 'esxcli software acceptance set' command."]
     assert run(world, "software vib install -v %sweak.vib -f" % STORE)[2] == 0
     assert run(world, "software acceptance set --level=VMwareCertified", MFT)[2] == 1  # MFT is PartnerSupported
@@ -211,9 +221,10 @@ def test_a_vib_that_wants_maintenance_mode_gets_it_or_nothing(world):
 
 
 def test_a_copy_of_a_vib_is_still_that_vib_and_a_damaged_one_is_none(world):
-    assert run_line(world, NO_MFT, "cp %s /tmp/x.vib && esxcli software vib install -v /tmp/x.vib | grep Installed" % MFT_VIB)[0] == "   VIBs Installed: MEL_bootbank_mft_4.18.1.14-0\n"
-    run_line(world, MFT, "echo rubbish >> /tmp/x.vib; esxcli software vib install -v /tmp/x.vib")
-    assert parser.parse_vib_result(run_line(world, MFT, "head -c 100 %s > /tmp/y.vib; esxcli software vib install -v /tmp/y.vib" % NMST_VIB)[0])["tag"] == "VibFormatError"
+    out = run_line(world, NO_MFT, "cp %s /tmp/x.vib && esxcli software vib install -v /tmp/x.vib | grep Installed" % MFT_VIB)[0]
+    assert out == "   VIBs Installed: MEL_bootbank_mft_4.18.1.14-0\n"
+    out = run_line(world, MFT, "head -c 100 %s > /tmp/y.vib; esxcli software vib install -v /tmp/y.vib" % NMST_VIB)[0]
+    assert parser.parse_vib_result(out)["tag"] == "VibFormatError"
 
 
 # ---- passthrough ------------------------------------------------------------------------------------------------------
@@ -224,7 +235,8 @@ def test_passthrough_is_configured_now_and_active_later(world):
     assert run(world, "hardware pci pcipassthru set -d 0000:3b:00.0 -e true -a") == ("", "", 0)
     assert host.passthru["0000:3b:00.0"] == Passthru(enabled=True, active=False)  # this host cannot rebind
     out, err, rc = run(world, "hardware pci pcipassthru set -d 0000:3b:00.0 -e true -a")
-    assert (out, rc) == ("Unable to configure the PCI device: Device owner is already configured to passthru.\n", 1) and parser.parse_pcipassthru(out)["unchanged"] is True
+    assert (out, rc) == ("Unable to configure the PCI device: Device owner is already configured to passthru.\n", 1)
+    assert parser.parse_pcipassthru(out)["unchanged"] is True
     assert "Configured Owner: VM Passthru\n   Current Owner: VMkernel\n" in run(world, "hardware pci list")[0]
     boot(world, NO_MFT)
     assert host.passthru["0000:3b:00.0"].active and "0000:3b:00.0" not in run(world, "network nic list")[0]
@@ -256,7 +268,8 @@ def test_commands_serve_a_caller_without_a_shell(world):
     host = world.hosts[NO_MFT]
     rows = esxcli.execute(world, host, "hardware.pci.pcipassthru", "list", {})
     assert rows[0] == {"Device ID": "0000:18:00.0", "Enabled": False}
-    assert esxcli.execute(world, host, "system.module.parameters", "set", {"module": "nmlx5_core", "parameterstring": "RSS=2"}) is True and host.module_options["nmlx5_core"] == "RSS=2"
+    assert esxcli.execute(world, host, "system.module.parameters", "set", {"module": "nmlx5_core", "parameterstring": "RSS=2"}) is True
+    assert host.module_options["nmlx5_core"] == "RSS=2"
     with pytest.raises(esxcli.EsxcliError, match="already configured to vmkernel"):
         esxcli.execute(world, host, "hardware.pci.pcipassthru", "set", {"deviceid": "0000:3b:00.0", "enable": "false"})
     for entry in esxcli.COMMANDS.values():
@@ -276,4 +289,6 @@ def test_kernel_settings_tell_configured_from_runtime(world):
 
 def test_newer_versions_are_told_by_number():
     old = Vib("x", "4.9.1-1OEM", "MEL", "PartnerSupported")
-    assert esxcli.newer(dataclasses.replace(old, version="4.18.1-1OEM"), old) and not esxcli.newer(old, dataclasses.replace(old, version="4.18.1-1OEM")) and not esxcli.newer(old, old)
+    assert esxcli.newer(dataclasses.replace(old, version="4.18.1-1OEM"), old)
+    assert not esxcli.newer(old, dataclasses.replace(old, version="4.18.1-1OEM"))
+    assert not esxcli.newer(old, old)

@@ -91,7 +91,8 @@ def test_a_port_without_a_vmnic_has_no_network_cell(world):
 
 # ---- mlxconfig --------------------------------------------------------------------------------------------------------
 
-@pytest.mark.parametrize("version, start, value, mark", [("4.18.1.14", 9, 16, False), ("4.22.1.11", 9, 16, False), ("4.25.0.62", 8, 16, True), ("4.31.0.149", 8, 20, True), ("4.36.0.147", 8, 33, True)])
+@pytest.mark.parametrize("version, start, value, mark", [("4.18.1.14", 9, 16, False), ("4.22.1.11", 9, 16, False), ("4.25.0.62", 8, 16, True),
+                                                         ("4.31.0.149", 8, 20, True), ("4.36.0.147", 8, 33, True)])
 def test_columns_are_as_wide_as_the_version_has_them(world, version, start, value, mark):
     set_version(world, version)
     started(world)
@@ -117,7 +118,8 @@ def test_columns_are_as_wide_as_the_version_has_them(world, version, start, valu
 def test_plain_query_has_one_column_and_no_stars(world):
     started(world)
     out = run(world, "mlxconfig -d 3b:00.0 query")[0]
-    assert out.startswith("\nDevice #1:\n----------\n\nDevice type:    ConnectX5       \n") and "\nConfigurations:                              Next Boot\n" in out and "*" not in out
+    assert out.startswith("\nDevice #1:\n----------\n\nDevice type:    ConnectX5       \n")
+    assert "\nConfigurations:                              Next Boot\n" in out and "*" not in out
     assert "\n         SRIOV_EN                            True(1)         \n" in out
     assert config_parser.parse(out)["devices"][0]["parameters"]["SRIOV_EN"]["next"] == "True(1)"
 
@@ -143,8 +145,10 @@ def test_all_devices_are_queried_without_a_name(world):
 def test_named_parameters_and_elements_of_an_array(world):
     started(world)
     rows = config_parser.parse(run(world, "mlxconfig -d 3b:00.0 -e q SRIOV_EN ESWITCH_HAIRPIN_DESCRIPTORS[0..2]")[0])["devices"][0]["parameters"]
-    assert list(rows) == ["SRIOV_EN"] + ["ESWITCH_HAIRPIN_DESCRIPTORS[%d]" % index for index in range(3)] and rows["ESWITCH_HAIRPIN_DESCRIPTORS[1]"]["next"] == "128"
-    assert run(world, "mlxconfig -d 3b:00.0 q ESWITCH_HAIRPIN_DESCRIPTORS[9]")[0].startswith("-E- Index 9 of the parameter ESWITCH_HAIRPIN_DESCRIPTORS is out of range. Maximal index is 7")
+    assert list(rows) == ["SRIOV_EN"] + ["ESWITCH_HAIRPIN_DESCRIPTORS[%d]" % index for index in range(3)]
+    assert rows["ESWITCH_HAIRPIN_DESCRIPTORS[1]"]["next"] == "128"
+    out = run(world, "mlxconfig -d 3b:00.0 q ESWITCH_HAIRPIN_DESCRIPTORS[9]")[0]
+    assert out.startswith("-E- Index 9 of the parameter ESWITCH_HAIRPIN_DESCRIPTORS is out of range. Maximal index is 7")
     out = run(world, "mlxconfig -d 3b:00.0 q ESWITCH_HAIRPIN_DESCRIPTORS SRIOV_EN")[0]
     assert "ESWITCH_HAIRPIN_DESCRIPTORS         Array[0..7]     \n" in out
 
@@ -167,7 +171,8 @@ Applying... Done!
     assert outcome["applied"] and outcome["reboot"] == "reboot"
     config = vpi(world).config
     assert [(config[name].current, config[name].next) for name in ("LINK_TYPE_P1", "SRIOV_EN", "NUM_OF_VFS")] == [(ETH, IB), (1, 0), (16, 0)]
-    assert config_parser.parse_set(run(world, "mlxconfig -d mt4119_pciconf1 -y set SRIOV_EN=0")[0])["reboot"] == "reboot"  # the same value again: written all the same
+    again = run(world, "mlxconfig -d mt4119_pciconf1 -y set SRIOV_EN=0")[0]  # the same value: written all the same
+    assert config_parser.parse_set(again)["reboot"] == "reboot"
 
 
 @pytest.mark.parametrize("answer, rc", [("y\n", 0), ("yes\n", 0), ("n\n", 2), ("", 2)])
@@ -180,9 +185,12 @@ def test_the_prompt_wants_a_yes(world, answer, rc):
 
 
 @pytest.mark.parametrize("arguments, text", [
-    ("set FOO", "Invalid Configuration argument FOO"), ("set SRIOV_EN=1 SRIOV_EN=0", "Duplicate parameter, SRIOV_EN."), ("set NO_SUCH_THING=1", "Unknown Parameter: NO_SUCH_THING"),
-    ("set NUM_OF_VFS=500", "Parameter NUM_OF_VFS' value is larger than maximum allowed 127"), ("set LINK_TYPE_P1=0", "Parameter LINK_TYPE_P1' value is smaller than minimum allowed 1"),
-    ("set LINK_TYPE_P1=VPI", "Unknown value VPI"), ("q NO_SUCH_THING", "Unknown Parameter: NO_SUCH_THING"), ("q IBM_CAPI_EN", "The Device doesn't support IBM_CAPI_EN parameter")])
+    ("set FOO", "Invalid Configuration argument FOO"), ("set SRIOV_EN=1 SRIOV_EN=0", "Duplicate parameter, SRIOV_EN."),
+    ("set NO_SUCH_THING=1", "Unknown Parameter: NO_SUCH_THING"),
+    ("set NUM_OF_VFS=500", "Parameter NUM_OF_VFS' value is larger than maximum allowed 127"),
+    ("set LINK_TYPE_P1=0", "Parameter LINK_TYPE_P1' value is smaller than minimum allowed 1"),
+    ("set LINK_TYPE_P1=VPI", "Unknown value VPI"), ("q NO_SUCH_THING", "Unknown Parameter: NO_SUCH_THING"),
+    ("q IBM_CAPI_EN", "The Device doesn't support IBM_CAPI_EN parameter")])
 def test_errors_stand_on_stdout_with_code_three_and_nothing_is_written(world, arguments, text):
     started(world)
     before = world.dump()["hosts"]
@@ -215,7 +223,8 @@ def test_advanced_settings_hide_by_their_next_value(world):
 def test_reset_puts_the_defaults_in_the_next_boot(world):
     started(world)
     out, err, rc = run(world, "mlxconfig -d 3b:00.0 -y reset")
-    assert out == "\n Reset configuration for device 3b:00.0? (y/n) [n] : y\nApplying... Done!\n-I- Please reboot machine to load new configurations.\n" and rc == 0
+    assert out == "\n Reset configuration for device 3b:00.0? (y/n) [n] : y\nApplying... Done!\n-I- Please reboot machine to load new configurations.\n"
+    assert rc == 0
     assert all(nv.next == nv.default for nv in vpi(world).config.values())
     assert any(nv.next != nv.default for card in world.hosts[MFT].cards if not card.vpi for nv in card.config.values()) is False
 
@@ -242,7 +251,8 @@ def test_json_is_for_the_versions_that_have_it(world):
 
 def test_nothing_opens_while_mst_is_not_started(world):
     assert run(world, "mlxconfig -d 3b:00.0 q") == ("-E- Failed to open the device\n", "", USER_ERROR)
-    assert run(world, "mlxconfig -d /dev/mst/mt4119_pciconf1 q") == ("-E- Failed to open the device\n", "Unable to parse device name /dev/mst/mt4119_pciconf1\n", USER_ERROR)
+    assert run(world, "mlxconfig -d /dev/mst/mt4119_pciconf1 q") == (
+        "-E- Failed to open the device\n", "Unable to parse device name /dev/mst/mt4119_pciconf1\n", USER_ERROR)
     assert run(world, "mlxconfig q")[0].startswith("-E- No devices found, mst might be stopped.") and run(world, "mlxconfig q")[2] == USER_ERROR
     out, err, rc = run(world, "mlxfwmanager --query")
     assert (out, rc) == ("", 20) and err.startswith("-E- No devices found or specified, mst might be stopped")
@@ -272,9 +282,9 @@ def test_a_card_owned_by_passthrough_opens_only_where_the_host_lets_mft_in(world
 
 def test_firmware_query_is_read_alike_as_text_and_as_xml(world):
     started(world)
-    text, xml = (firmware_parser.parse(run(world, line)[0])["devices"] for line in ("mlxfwmanager -d 3b:00.0 --online -u", "mlxfwmanager -d 3b:00.0 --query-format XML"))
+    text, xml = (firmware_parser.parse(run(world, "mlxfwmanager -d 3b:00.0 " + more)[0])["devices"] for more in ("--online -u", "--query-format XML"))
     for (device,) in (text, xml):
-        assert (device["psid"], device["part_number"], device["firmware"]["current"] if "firmware" in device else device["versions"]["FW"]["current"]) == (
+        assert (device["psid"], device["part_number"], device["fw"]) == (
             "MT_0000000008", "MCX556A-ECA_Ax", "16.32.1010")
         assert device["status"] == "No matching image found" and "dual-port QSFP28" in device["description"]
     assert run(world, "mlxfwmanager -d 99:00.0")[1:] == ("-E- Could not find device: 99:00.0\n", 1)

@@ -137,7 +137,8 @@ def _sha(text):
 def test_output_before_a_sleep_comes_before_it(lab):
     host = lab.world.hosts["esxi01"]
     started = time.monotonic()
-    with subprocess.Popen(["ssh", *lab.options("-p", str(host.ssh_port), "-i", str(lab.key)), "root@" + host.address, "echo first; sleep 0.6; echo second"], stdout=subprocess.PIPE) as client:
+    with subprocess.Popen(["ssh", *lab.options("-p", str(host.ssh_port), "-i", str(lab.key)), "root@" + host.address, "echo first; sleep 0.6; echo second"],
+                          stdout=subprocess.PIPE) as client:
         assert client.stdout.readline() == b"first\n"
         first = time.monotonic() - started
         assert client.stdout.read() == b"second\n"
@@ -162,7 +163,8 @@ def test_files_come_and_go_by_scp(lab, tmp_path, legacy):
     subprocess.run([*scp, remote + "/tmp/f", str(back)], check=True, timeout=30)
     assert back.read_bytes() == source.read_bytes() == host.tmp["f"]
     lab.world.set_fault("tmp_full", "esxi01")
-    assert subprocess.run([*scp, str(source), remote + "/tmp/g"], check=False, capture_output=True, timeout=30).returncode != 0 and host.tmp.get("g", b"") == b""
+    assert subprocess.run([*scp, str(source), remote + "/tmp/g"], check=False, capture_output=True, timeout=30).returncode != 0
+    assert host.tmp.get("g", b"") == b""
 
 
 # ---- up and down ------------------------------------------------------------------------------------------------------
@@ -170,8 +172,10 @@ def test_files_come_and_go_by_scp(lab, tmp_path, legacy):
 def test_a_reboot_answers_first_then_ends_every_session_and_empties_tmp(lab):
     always_on(lab, "esxi01")
     host = lab.world.hosts["esxi01"]
-    with subprocess.Popen(["ssh", *lab.options("-p", str(host.ssh_port), "-i", str(lab.key)), "root@" + host.address, "sleep 30; echo never"], stdout=subprocess.PIPE) as waiting:
-        assert lab.ssh("esxi01", "echo x > /tmp/x; esxcli software vib install -v %s | grep Required; reboot" % DATASTORE_VIB) == ("   Reboot Required: true\n", "", 0)
+    with subprocess.Popen(["ssh", *lab.options("-p", str(host.ssh_port), "-i", str(lab.key)), "root@" + host.address, "sleep 30; echo never"],
+                          stdout=subprocess.PIPE) as waiting:
+        answer = lab.ssh("esxi01", "echo x > /tmp/x; esxcli software vib install -v %s | grep Required; reboot" % DATASTORE_VIB)
+        assert answer == ("   Reboot Required: true\n", "", 0)
         assert waiting.stdout.read() == b"" and waiting.wait(5) == LOST
     out, err, rc = lab.wait("esxi01", "ls /tmp; /opt/mellanox/bin/mst status; uptime")
     assert out.startswith("MST devices:\n") and host.boots == 1 and " 0 days, 00:00:0" in out
@@ -252,8 +256,10 @@ def test_sixteen_hosts_take_ten_commands_each_in_little_time(tmp_path):
     import asyncio
 
     lab = Site(tmp_path, 16)
-    commands = ["esxcli software vib list", "esxcli hardware pci list", "esxcli network nic list", "esxcfg-module -g nmlx5_core", "esxcli system module parameters list -m nmlx5_core",
-                "ls /vmfs/volumes/hpc-nfs/rdma", "sha256sum /vmfs/volumes/hpc-nfs/rdma/*.vib", "/bin/sh -c 'echo ~root && sleep 0'", "esxcli network vswitch dvs vmware list", "uname -a"]
+    commands = ["esxcli software vib list", "esxcli hardware pci list", "esxcli network nic list", "esxcfg-module -g nmlx5_core",
+                "esxcli system module parameters list -m nmlx5_core",
+                "ls /vmfs/volumes/hpc-nfs/rdma", "sha256sum /vmfs/volumes/hpc-nfs/rdma/*.vib", "/bin/sh -c 'echo ~root && sleep 0'",
+                "esxcli network vswitch dvs vmware list", "uname -a"]
 
     async def client(host):
         async with asyncssh.connect(host.address, host.ssh_port, username="root", client_keys=[str(lab.key)], known_hosts=None) as connection:
@@ -278,14 +284,17 @@ def test_sixteen_hosts_take_ten_commands_each_in_little_time(tmp_path):
 def test_ansible_runs_raw_commands_and_finds_no_python(lab, tmp_path):
     pytest.importorskip("ansible.cli.adhoc")
     inventory = tmp_path / "hosts"
-    inventory.write_text("".join("%s ansible_host=%s ansible_port=%d ansible_user=root ansible_ssh_private_key_file=%s\n" % (name, host.address, host.ssh_port, lab.key)
-                                 for name, host in lab.world.hosts.items()))
+    row = "%s ansible_host=%s ansible_port=%d ansible_user=root ansible_ssh_private_key_file=%s\n"
+    inventory.write_text("".join(row % (name, host.address, host.ssh_port, lab.key) for name, host in lab.world.hosts.items()))
     sockets = pathlib.Path("/tmp/vhpc-a%d" % os.getpid())
-    env = dict(os.environ, ANSIBLE_HOST_KEY_CHECKING="False", ANSIBLE_SSH_CONTROL_PATH_DIR=str(sockets), ANSIBLE_LOCAL_TEMP=str(tmp_path / "local"), ANSIBLE_HOME=str(tmp_path),
-               ANSIBLE_SSH_ARGS="-F none -o ControlMaster=auto -o ControlPersist=3s -o UserKnownHostsFile=/dev/null", ANSIBLE_NOCOLOR="1", ANSIBLE_STDOUT_CALLBACK="default")
+    env = dict(os.environ, ANSIBLE_HOST_KEY_CHECKING="False", ANSIBLE_SSH_CONTROL_PATH_DIR=str(sockets), ANSIBLE_LOCAL_TEMP=str(tmp_path / "local"),
+               ANSIBLE_HOME=str(tmp_path),
+               ANSIBLE_SSH_ARGS="-F none -o ControlMaster=auto -o ControlPersist=3s -o UserKnownHostsFile=/dev/null", ANSIBLE_NOCOLOR="1",
+               ANSIBLE_STDOUT_CALLBACK="default")
 
     def ansible(*words):
-        return subprocess.run([sys.executable, "-m", "ansible", "adhoc", "-i", str(inventory), "all", *words], capture_output=True, text=True, check=False, env=env, timeout=60, cwd=tmp_path)
+        return subprocess.run([sys.executable, "-m", "ansible", "adhoc", "-i", str(inventory), "all", *words], capture_output=True, text=True, check=False,
+                              env=env, timeout=60, cwd=tmp_path)
 
     try:
         raw = ansible("-m", "raw", "-a", "esxcli system maintenanceMode get")
