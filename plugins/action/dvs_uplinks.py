@@ -16,6 +16,7 @@ from ansible_collections.vhpc.rdma.plugins.plugin_utils.vsphere.common import HO
 
 
 class ActionModule(VsphereAction):
+    WHAT = "take uplinks out of the distributed switch"
     SPEC = dict(
         HOST_SPEC,
         devices=dict(type="list", elements="raw", required=True, options=passthru.SELECTOR_SPEC),

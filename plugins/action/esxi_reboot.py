@@ -6,6 +6,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import http.client
 import time
 
@@ -21,6 +22,7 @@ MAINTENANCE = "maintenance"  # what the state file says while the host is in mai
 
 
 class ActionModule(VsphereAction):
+    WHAT = "reboot the host"
     SPEC = dict(
         HOST_SPEC,
         reasons=dict(type="list", elements="str", default=[]),
@@ -60,14 +62,23 @@ class ActionModule(VsphereAction):
             if not reasons:
                 self._exit_maintenance(link, host, params)
                 return self._result(changes, [], rebooted=False)
-            stopped = self._stop_vms(link, host, params)
             ssh = self._ssh(link, row["configManager.serviceSystem"])
             entered = params["maintenance"] and not row["runtime"].inMaintenanceMode
-            if entered:
-                self._enter_maintenance(link, host, params)
-            self._say("reboots: %s" % "; ".join(reasons))
-            deadline = time.monotonic() + params["reboot_timeout"]
-            after = self._reboot(link, host, before, force=not (entered or row["runtime"].inMaintenanceMode), deadline=deadline)
+            stopped = self._stop_vms(link, host, params)
+            try:
+                if entered:
+                    self._enter_maintenance(link, host, params)
+                self._say("reboots: %s" % "; ".join(reasons))
+                deadline = time.monotonic() + params["reboot_timeout"]
+                after = self._reboot(link, host, before, force=not (entered or row["runtime"].inMaintenanceMode), deadline=deadline)
+            except RdmaError as err:
+                if err.code != "REBOOT_TIMEOUT":  # nothing went down: leave the host as it was found
+                    with contextlib.suppress(RdmaError):
+                        if entered:
+                            self._exit_maintenance(link, host, params)
+                        if params["vm_start"]:
+                            self._start_vms(link, stopped, params)
+                raise
             if entered or left_over:
                 self._exit_maintenance(link, host, params)
             self._ssh_again(link, row["configManager.serviceSystem"], ssh, params, deadline)

@@ -13,6 +13,7 @@ from ansible_collections.vhpc.rdma.plugins.plugin_utils.vsphere.common import HO
 
 
 class ActionModule(VsphereAction):
+    WHAT = "change the service"
     SPEC = dict(
         HOST_SPEC,
         service=dict(type="str", default="TSM-SSH"),

@@ -21,6 +21,7 @@ WORD = "vhpc-rdma-answers"
 
 
 class ActionModule(VsphereAction):
+    WHAT = "ask vCenter for the VM"
     SPEC = dict(
         session.VCENTER_SPEC,
         name=dict(type="str"),

@@ -15,6 +15,7 @@ REBIND_SECONDS = 20
 
 
 class ActionModule(VsphereAction):
+    WHAT = "change passthrough"
     SPEC = dict(
         HOST_SPEC,
         devices=dict(type="list", elements="raw", required=True, options=dict(passthru.SELECTOR_SPEC, label=dict(type="str"))),

@@ -12,6 +12,7 @@ from ansible_collections.vhpc.rdma.plugins.plugin_utils.vsphere.common import HO
 
 
 class ActionModule(VsphereAction):
+    WHAT = "read the PCI devices"
     SPEC = dict(HOST_SPEC, devices=dict(type="list", elements="raw", options=passthru.SELECTOR_SPEC))
 
     def act(self, params: dict, task_vars: dict) -> dict:

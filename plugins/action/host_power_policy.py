@@ -12,6 +12,7 @@ from ansible_collections.vhpc.rdma.plugins.plugin_utils.vsphere.common import HO
 
 
 class ActionModule(VsphereAction):
+    WHAT = "set the power policy"
     SPEC = dict(HOST_SPEC, policy=dict(type="str", default="static", choices=list(power.POLICIES)))
 
     def act(self, params: dict, task_vars: dict) -> dict:

@@ -15,6 +15,7 @@ FIRST_KEY = -101  # keys of new devices: negative, and a different one for each
 
 
 class ActionModule(VsphereAction):
+    WHAT = "change the passthrough devices"
     SPEC = dict(
         HOST_SPEC,
         name=dict(type="str", required=True),

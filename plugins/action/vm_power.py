@@ -14,6 +14,7 @@ WORDS = {"poweredOn": "on", "poweredOff": "off", "suspended": "suspended"}
 
 
 class ActionModule(VsphereAction):
+    WHAT = "power the VM"
     SPEC = dict(
         HOST_SPEC,
         name=dict(type="str", required=True),

@@ -14,6 +14,7 @@ PLAIN_FIELDS = ("numCPUs", "numCoresPerSocket", "memoryMB", "memoryReservationLo
 
 
 class ActionModule(VsphereAction):
+    WHAT = "tune the VM"
     SPEC = dict(
         HOST_SPEC,
         name=dict(type="str", required=True),

@@ -22,12 +22,14 @@ POWER_SECONDS = 300
 class VsphereAction(RdmaAction):
     """act() opens one session; every error names the inventory host and, where they differ, the name in vCenter."""
 
+    WHAT = ""  # what the module does, for errors that no better words were found for
+
     def esxi(self, params: dict) -> str:
         """The name of the ESXi host in vCenter."""
         return params.get("esxi_hostname") or self.host
 
-    def connect(self, params: dict, where: str = "", what: str = "") -> t.Any:
-        return session.connect(params, where or self.host, what)
+    def connect(self, params: dict, where: str = "") -> t.Any:
+        return session.connect(params, where or self.host, self.WHAT)
 
     def host_row(self, link: t.Any, params: dict, paths: tuple[str, ...]) -> dict:
         """The host with the properties asked for; a host that does not answer vCenter is told at once."""

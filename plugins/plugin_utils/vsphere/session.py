@@ -285,7 +285,7 @@ CURES = (
     ("not a passthrough device", "see with vhpc.rdma.host_pci_info whether passthrough is active on the host; reboot the host when it is only enabled"),
     ("systemId does not match", "detach the device and attach it again with vhpc.rdma.vm_passthru: its backing belongs to another host or address"),
     ("DevicePowerOn", "see with vhpc.rdma.host_pci_info whether every attached device is active on this host"),
-    ("maintenance", "take the host out of maintenance mode"),
+    ("maintenance mode", "take the host out of maintenance mode"),
     ("ConcurrentAccess", "run again: somebody else changed it at the same time"),
     ("TaskInProgress", "run again when the other task on it has ended (see Recent Tasks)"),
     ("InvalidPowerState", "check the power state of the VM"),

@@ -314,6 +314,17 @@ def test_a_host_that_stays_down(site, tmp_path):
     assert not site.ok("esxi_reboot", "esxi02", state_file=state)["changed"]
 
 
+def test_a_reboot_that_vcenter_refuses_leaves_the_host_as_it_was(site, tmp_path):
+    site = site()
+    host, vm = site.world.hosts["esxi02"], site.world.vms["vm02"]
+    vm.power = "on"
+    state = tmp_path / "maintenance.json"
+    site.world.set_fault("task_fault", "esxi02", times=1)  # entering maintenance mode
+    result = site.failed("esxi_reboot", "esxi02", reasons=["a"], reboot_ok=True, vm_shutdown_ok=True, state_file=str(state))
+    assert "esxi02" in result["msg"] and host.boots == 0
+    assert not host.maintenance and vm.power == "on" and not state.exists()
+
+
 # ---- VM ---------------------------------------------------------------------------------------------------------------
 
 PAPER = dict(name="vm01", cpus=44, memory_mb=147456)
