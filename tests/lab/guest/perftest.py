@@ -346,12 +346,15 @@ async def perftest(call: Call) -> int:
         if accepted is None:
             return 1
         reader, writer = accepted
+    # Who measures when: the journal shows whether a guest was ever busy twice.
+    call.world.note("guest", call.vm.name, "perftest start", test=call.name, fabric=mine["fabric"])
     try:
         return await _converse(call, options, mine, reader, writer)
     except (ConnectionError, asyncio.IncompleteReadError, json.JSONDecodeError):
         raise Stop(1, "Couldn't read/write remote address\n Unable to exchange data with the other side\n"
                       " Failed to exchange data between server and clients\n") from None
     finally:
+        call.world.note("guest", call.vm.name, "perftest end", test=call.name, fabric=mine["fabric"])
         writer.close()
 
 
