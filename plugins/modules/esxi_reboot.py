@@ -63,6 +63,8 @@ options:
       - File on the controller that remembers that the host is in maintenance mode because of this module.
       - With it, a later run takes a host out of maintenance mode that came back too late for the first.
     type: path
+notes:
+  - Hosts of a vSAN cluster must not be in maintenance mode all at once. Run such hosts a few at a time, with C(serial).
 seealso:
   - module: vhpc.rdma.host_passthru
 author:

@@ -60,7 +60,13 @@ def find_vm(session: t.Any, name: str, paths: tuple[str, ...] = ()) -> dict:
     rows = session.walk(_steps(True), {vim.VirtualMachine: ["name"]})
     rows = [row for row in rows if not is_vcls(row["name"])]
     found = choose(rows, name, "VM", session.where, "correct the name (vhpc_vm of the host); VMs need names of their own")
-    return dict(session.read(found["object"], *paths), name=found["name"]) if paths else found
+    if not paths:
+        return found
+    row = session.read(found["object"], *paths)
+    if "config.hardware" in paths and row["config.hardware"] is None:
+        raise RdmaError("read the settings of the VM %s" % name, session.where, "vCenter has none (is it inaccessible or orphaned?)",
+                        "see the VM in vCenter: its datastore may be away", code="NO_CONFIG")
+    return dict(row, name=found["name"])
 
 
 def vms_of(session: t.Any, host: t.Any) -> list[dict]:
