@@ -99,7 +99,12 @@ def handler(world: World, host: Host, service: Service) -> type[BaseHTTPRequestH
                                                             "service.") from None
                     if not isinstance(body, dict):
                         raise Refusal(400, "UnrecognizedRequestBody", "The service detected a malformed request body that it was unable to interpret.")
-                query = dict(urllib.parse.parse_qsl(split.query))
+                query = dict(urllib.parse.parse_qsl(split.query, keep_blank_values=True))
+                if self.headers.get("OData-Version", "4.0") != "4.0":
+                    raise Refusal(412, "PreconditionFailed", "The OData-Version %s is not supported." % self.headers["OData-Version"])
+                strange = [name for name in query if name.startswith("$") and name != "$expand"]
+                if strange:
+                    raise Refusal(501, "QueryNotSupportedOnResource", "Querying is not supported on the requested resource.")
                 with world.lock:
                     if method in ("GET", "HEAD"):
                         answer = service.get(bare, query, sessions)
@@ -115,7 +120,8 @@ def handler(world: World, host: Host, service: Service) -> type[BaseHTTPRequestH
         def change(self, method: str, path: str, body: dict[str, Any]) -> Answer:
             if service.is_sessions(path) and method == "POST":
                 if host.bmc is None or body.get("UserName") != USER or body.get("Password") != host.bmc.password:
-                    raise Refusal(401, "ResourceAtUriUnauthorized", "While accessing the resource at %s, the service received an authorization error." % path)
+                    raise Refusal(401, "ResourceAtUriUnauthorized",
+                              "While accessing the resource at '%1', the service received an authorization error '%2'.", path, "login failed")
                 token, number = secrets.token_hex(16), str(len(sessions) + 1)
                 sessions[token] = number
                 answer = service.session(number)
@@ -127,7 +133,7 @@ def handler(world: World, host: Host, service: Service) -> type[BaseHTTPRequestH
                 for token in [token for token, number in sessions.items() if number == gone]:
                     del sessions[token]
                     return service.done()
-                raise Refusal(404, "ResourceMissingAtURI", "The resource at the URI %s was not found." % path)
+                raise Refusal(404, "ResourceMissingAtURI", "The resource at the URI '%1' was not found.", path)
             return service.change(method, path, body, self.headers.get("If-Match"))
 
         def send(self, answer: Answer, head: bool) -> None:

@@ -25,6 +25,9 @@ from . import registry
 ROOT = "/redfish/v1"
 APPLY_TIMES = ["OnReset", "AtMaintenanceWindowStart", "InMaintenanceWindowOnReset"]
 RESETS = ["On", "ForceOff", "ForceRestart", "GracefulRestart", "GracefulShutdown", "PushPowerButton", "Nmi", "PowerCycle"]
+NOT_IN_LIST = "The value '%1' for the property %2 is not in the list of acceptable values."
+ROLES = {"Administrator": ("Login", "ConfigureManager", "ConfigureUsers", "ConfigureSelf", "ConfigureComponents"),
+         "Operator": ("Login", "ConfigureSelf", "ConfigureComponents"), "ReadOnly": ("Login", "ConfigureSelf")}
 OK = {"State": "Enabled", "Health": "OK", "HealthRollup": "OK"}
 
 
@@ -41,12 +44,15 @@ class Answer:
 class Refusal(Exception):
     """An error answer: HTTP status, message id (without registry and version), text."""
 
-    def __init__(self, status: int, message_id: str, text: str, *more: tuple[str, str], related: list[str] | None = None, allow: str = "GET, HEAD") -> None:
+    def __init__(self, status: int, message_id: str, text: str, *args: Any, related: str = "", allow: str = "GET, HEAD") -> None:
+        """args fill the registry's %1, %2 ... in the text, and are told as MessageArgs."""
         super().__init__(text)
-        self.status, self.messages, self.related, self.allow = status, [(message_id, text), *more], related or [], allow
+        self.status, self.message_id, self.text, self.args, self.related, self.allow = status, message_id, text, [str(arg) for arg in args], related, allow
 
     def answer(self, service: "Service") -> Answer:
-        return Answer(service.errors(self.messages, self.related), self.status, allow=self.allow)
+        for number, arg in enumerate(self.args, 1):
+            self.text = self.text.replace("%%%d" % number, arg)
+        return Answer(service.errors(self.message_id, self.text, self.args, [self.related] if self.related else []), self.status, allow=self.allow)
 
 
 def stamp(when: datetime.datetime | None = None) -> str:
@@ -103,15 +109,15 @@ class Service:
             return "iLO.2.23." + name
         return "Base.1.12." + name
 
-    def message(self, name: str, text: str, related: list[str] | None = None) -> dict[str, Any]:
+    def message(self, name: str, text: str, args: list[str] | None = None, related: list[str] | None = None) -> dict[str, Any]:
         good = name in ("Success", "SYS413", "SystemResetRequired")
-        return {"MessageId": self.message_id(name), "Message": text, "MessageArgs": [], "RelatedProperties": list(related or []),
+        return {"MessageId": self.message_id(name), "Message": text, "MessageArgs": list(args or []), "RelatedProperties": list(related or []),
                 "Severity": "OK" if good else "Warning", "MessageSeverity": "OK" if good else "Warning",
                 "Resolution": "None" if good else "Read the message and correct the request."}
 
-    def errors(self, messages: list[tuple[str, str]], related: list[str]) -> dict[str, Any]:
+    def errors(self, name: str, text: str, args: list[str], related: list[str]) -> dict[str, Any]:
         return {"error": {"code": self.message_id("GeneralError"), "message": "A general error has occurred. See ExtendedInfo for more information.",
-                          "@Message.ExtendedInfo": [self.message(name, text, related) for name, text in messages]}}
+                          "@Message.ExtendedInfo": [self.message(name, text, args, related)]}}
 
     def done(self) -> Answer:
         return Answer({"@Message.ExtendedInfo": [self.message("Success", "The request completed successfully.")]
@@ -137,8 +143,8 @@ class Service:
             ROOT + "/AccountService": self._account_service,
             ROOT + "/AccountService/Accounts": lambda: self._collection("/AccountService/Accounts", "ManagerAccount", [ROOT + "/AccountService/Accounts/2"]),
             ROOT + "/AccountService/Accounts/2": self._account,
-            ROOT + "/AccountService/Roles": lambda: self._collection("/AccountService/Roles", "Role", [ROOT + "/AccountService/Roles/Administrator"]),
-            ROOT + "/AccountService/Roles/Administrator": self._role,
+            ROOT + "/AccountService/Roles": lambda: self._collection("/AccountService/Roles", "Role",
+                                                                    [ROOT + "/AccountService/Roles/" + role for role in ROLES]),
             ROOT + "/UpdateService": self._update_service,
             ROOT + "/UpdateService/FirmwareInventory": lambda: self._collection("/UpdateService/FirmwareInventory", "SoftwareInventory",
                                                                                 [ROOT + "/UpdateService/FirmwareInventory/%s" % name
@@ -150,6 +156,8 @@ class Service:
             ROOT + "/Registries/" + self.registry_name: self._registry_file,
             ROOT + "/JsonSchemas": lambda: self._collection("/JsonSchemas", "JsonSchemaFile", []),
         }
+        for role in ROLES:
+            out[ROOT + "/AccountService/Roles/" + role] = lambda role=role: self._role(role)  # type: ignore[misc]
         for name in self._firmware():
             out[ROOT + "/UpdateService/FirmwareInventory/" + name] = lambda name=name: self._firmware_item(name)  # type: ignore[misc]
         if self.dell:
@@ -199,7 +207,7 @@ class Service:
 
     @staticmethod
     def _missing(path: str) -> Refusal:
-        return Refusal(404, "ResourceMissingAtURI", "The resource at the URI %s was not found." % path)
+        return Refusal(404, "ResourceMissingAtURI", "The resource at the URI '%1' was not found.", path)
 
     def is_sessions(self, path: str) -> bool:
         places = (ROOT + "/SessionService/Sessions", ROOT + "/Sessions", ROOT + "/SessionService/Sessions/Members")
@@ -355,10 +363,9 @@ class Service:
                    Links={"Role": link(ROOT + "/AccountService/Roles/Administrator")})
         return out
 
-    def _role(self) -> dict[str, Any]:
-        out = self._head(ROOT + "/AccountService/Roles/Administrator", "Role.v1_3_1.Role", "Administrator", "User Role")
-        out.update(RoleId="Administrator", IsPredefined=True,
-                   AssignedPrivileges=["Login", "ConfigureManager", "ConfigureUsers", "ConfigureSelf", "ConfigureComponents"])
+    def _role(self, role: str) -> dict[str, Any]:
+        out = self._head(ROOT + "/AccountService/Roles/" + role, "Role.v1_3_1.Role", role, "User Role")
+        out.update(RoleId=role, IsPredefined=True, AssignedPrivileges=list(ROLES[role]))
         return out
 
     def _firmware(self) -> dict[str, tuple[str, str]]:
@@ -493,29 +500,33 @@ class Service:
     def _wanted(self, body: dict[str, Any]) -> dict[str, Any]:
         wanted = body.get("Attributes")
         if not isinstance(wanted, dict) or not wanted:
-            raise Refusal(400, "PropertyMissing", "The property Attributes is a required property and must be included in the request.",
-                          related=["#/Attributes"])
+            raise Refusal(400, "PropertyMissing", "The property %1 is a required property and must be included in the request.", "Attributes",
+                          related="#/Attributes")
         return wanted
+
+    @staticmethod
+    def _bad_value(wrong: str, name: str, value: Any) -> Refusal:
+        if wrong == "type":
+            text = "The value '%1' for the property %2 is of a different type than the property can accept."
+            return Refusal(400, "PropertyValueTypeError", text, value, name, related="#/Attributes/" + name)
+        return Refusal(400, "PropertyValueNotInList", NOT_IN_LIST, value, name, related="#/Attributes/" + name)
 
     def _patch_dell(self, body: dict[str, Any]) -> Answer:
         wanted, when = self._wanted(body), body.get("@Redfish.SettingsApplyTime")
         if when is not None and (not isinstance(when, dict) or when.get("ApplyTime") not in APPLY_TIMES):
-            raise Refusal(400, "PropertyValueNotInList", "The value %r for the property ApplyTime is not in the list of acceptable values." % (when,),
-                          related=["#/@Redfish.SettingsApplyTime/ApplyTime"])
+            raise Refusal(400, "PropertyValueNotInList", NOT_IN_LIST, when, "ApplyTime", related="#/@Redfish.SettingsApplyTime/ApplyTime")
         if self._scheduled():
             raise self._committed()
         for name, value in wanted.items():
             wrong = registry.problem(self.bmc.vendor, name, value, self.bmc.current, {k: v for k, v in wanted.items() if k == "SysProfile"})
-            related = ["#/Attributes/" + name]
+            related = "#/Attributes/" + name
             if wrong == "unknown":
-                raise Refusal(400, "PropertyUnknown", "The property %s is not in the list of valid properties for the resource." % name, related=related)
+                raise Refusal(400, "PropertyUnknown", "The property %1 is not in the list of valid properties for the resource.", name, related=related)
             if wrong == "read-only":
-                raise Refusal(400, "SYS410", "Unable to complete the operation because the attribute %s is read-only or depends on other attributes." % name,
+                raise Refusal(400, "SYS410", "Unable to complete the operation because the attribute %1 is read-only or depends on other attributes.", name,
                               related=related)
             if wrong:
-                name_of = {"type": "PropertyValueTypeError", "value": "PropertyValueNotInList"}[wrong]
-                raise Refusal(400, name_of, "The value %r for the property %s is of a different type or not in the list of acceptable values." % (value, name),
-                              related=related)
+                raise self._bad_value(wrong, name, value)
         new = {name: value for name, value in wanted.items() if self.bmc.current.get(name) != value}
         for name in wanted:
             self.bmc.pending.pop(name, None)
@@ -528,8 +539,8 @@ class Service:
 
     def _post_job(self, body: dict[str, Any]) -> Answer:
         if body.get("TargetSettingsURI", "").rstrip("/") != self.system + "/Bios/Settings":
-            raise Refusal(400, "PropertyValueFormatError", "The value for the property TargetSettingsURI does not name a settings resource.",
-                          related=["#/TargetSettingsURI"])
+            raise Refusal(400, "PropertyValueFormatError", "The value '%1' for the property %2 is not a format that the property can accept.",
+                          body.get("TargetSettingsURI", ""), "TargetSettingsURI", related="#/TargetSettingsURI")
         if self._scheduled():
             raise self._committed()
         if not self.bmc.pending:
@@ -547,9 +558,7 @@ class Service:
         for name, value in wanted.items():
             wrong = registry.problem(self.bmc.vendor, name, value, held, profile)
             if wrong in ("type", "value"):
-                raise Refusal(400, {"type": "PropertyValueTypeError", "value": "PropertyValueNotInList"}[wrong],
-                              "The value %r for the property %s is not valid." % (value, name),
-                              related=["#/Attributes/" + name])
+                raise self._bad_value(wrong, name, value)
             if wrong:
                 messages.append(({"unknown": "PropertyUnknown", "read-only": "PropertyNotWritable"}[wrong], ["#/Attributes/" + name]))
             else:
@@ -566,9 +575,12 @@ class Service:
 
     def _reset(self, body: dict[str, Any]) -> Answer:
         kind = body.get("ResetType")
+        if not kind:
+            raise Refusal(400, "ActionParameterMissing", "The action %1 requires the parameter %2 to be present in the request body.",
+                          "ComputerSystem.Reset", "ResetType")
         if kind not in RESETS:
-            raise Refusal(400, "ActionParameterNotSupported" if kind else "ActionParameterMissing",
-                          "The parameter ResetType for the action ComputerSystem.Reset is missing or %r is not supported." % (kind,), related=["#/ResetType"])
+            raise Refusal(400, "ActionParameterValueNotInList", "The value '%1' for the parameter %2 in the action %3 is not in the list of acceptable values.",
+                          kind, "ResetType", "ComputerSystem.Reset")
         on, world, name = self.powered(), self.world, self.host.name
         if kind == "On" and on or kind in ("ForceOff", "GracefulShutdown", "ForceRestart", "GracefulRestart", "PowerCycle") and not on:
             raise Refusal(409, "PSU501" if self.dell else "InvalidOperationForSystemState",

@@ -273,7 +273,8 @@ def autoconnect(world: World, vm: Vm) -> None:
     for dev in netdevs(world, vm):
         if not dev.rdma or dev.connection:
             continue
-        wanted = [p for p in profiles(vm).values() if matches(p, dev) and p["values"]["connection"].get("autoconnect", "true").lower() not in ("false", "no", "0")]
+        wanted = [p for p in profiles(vm).values() if matches(p, dev)
+                  and p["values"]["connection"].get("autoconnect", "true").lower() not in ("false", "no", "0")]
         for profile in sorted(wanted, key=lambda p: -int(p["values"]["connection"].get("autoconnect-priority", 0))):
             if not activate(world, vm, profile, dev):
                 break

@@ -17,8 +17,10 @@ RELEASE = "el8"
 # name -> version-release.arch of a minimal installation, as far as anyone here asks.
 MINIMAL = {"NetworkManager": "1.20.0-3.el8.x86_64", "bash": "4.4.19-10.el8.x86_64", "coreutils": "8.30-6.el8.x86_64", "dnf": "4.2.7-6.el8.noarch",
            "ethtool": "5.0-2.el8.x86_64", "glibc": "2.28-72.el8.x86_64", "gzip": "1.9-8.el8.x86_64", "iproute": "4.18.0-15.el8.x86_64",
-           "iputils": "20180629-2.el8.x86_64", "kernel": "4.18.0-147.el8.x86_64", "kernel-core": "4.18.0-147.el8.x86_64", "kernel-modules": "4.18.0-147.el8.x86_64",
-           "openssh-server": "8.0p1-3.el8.x86_64", "pciutils": "3.5.6-4.el8.x86_64", "platform-python": "3.6.8-15.1.el8.x86_64", "python3-libs": "3.6.8-15.1.el8.x86_64",
+           "iputils": "20180629-2.el8.x86_64", "kernel": "4.18.0-147.el8.x86_64", "kernel-core": "4.18.0-147.el8.x86_64",
+           "kernel-modules": "4.18.0-147.el8.x86_64",
+           "openssh-server": "8.0p1-3.el8.x86_64", "pciutils": "3.5.6-4.el8.x86_64", "platform-python": "3.6.8-15.1.el8.x86_64",
+           "python3-libs": "3.6.8-15.1.el8.x86_64",
            "redhat-release": "8.1-3.3.el8.x86_64", "rpm": "4.14.2-25.el8.x86_64", "systemd": "239-18.el8.x86_64", "tar": "1.30-4.el8.x86_64",
            "util-linux": "2.32.1-17.el8.x86_64", "libnl3": "3.5.0-1.el8.x86_64"}
 # What the guest's repositories offer beside it; a value after "+" comes along.
@@ -48,10 +50,15 @@ def split(full: str) -> tuple[str, str, str]:
 
 def _format(template: str, name: str, full: str) -> str:
     version, release, arch = split(full)
-    tags = {"NAME": name, "VERSION": version, "RELEASE": release, "ARCH": arch, "NVRA": "%s-%s" % (name, full), "NEVRA": "%s-%s" % (name, full), "EPOCH": "(none)",
+    tags = {"NAME": name, "VERSION": version, "RELEASE": release, "ARCH": arch, "NVRA": "%s-%s" % (name, full), "NEVRA": "%s-%s" % (name, full),
+            "EPOCH": "(none)",
             "EPOCHNUM": "0", "VENDOR": "Red Hat, Inc.", "SUMMARY": name, "EVR": "%s-%s" % (version, release)}
     text = re.sub(r"%-?\d*\{([^}]*)\}", lambda m: tags.get(m.group(1).upper().split(":")[0], "(none)"), template)
     return text.replace("\\n", "\n").replace("\\t", "\t")
+
+
+def _matches(text: str, patterns: list[str]) -> bool:
+    return any(fnmatch.fnmatchcase(text, pattern) for pattern in patterns)
 
 
 @program("rpm")
@@ -90,7 +97,7 @@ def rpm(call: Call) -> int:
         raise Stop(1, "rpm: this guest of the lab queries only\n")
     show = (lambda name: _format(template, name, held[name])) if template else (lambda name: "%s-%s\n" % (name, held[name]))
     if "a" in letters:
-        names = [name for name in sorted(held) if not words or any(fnmatch.fnmatchcase(name, word) or fnmatch.fnmatchcase("%s-%s" % (name, held[name]), word) for word in words)]
+        names = [name for name in sorted(held) if not words or _matches(name, words) or _matches("%s-%s" % (name, held[name]), words)]
         call.out("".join(show(name) for name in names))
         return 0
     missing = 0
@@ -138,7 +145,8 @@ def dnf(call: Call) -> int:
 
     if verb == "install":
         names = [re.sub(r"\.(x86_64|noarch)$", "", word) for word in words]
-        unknown = [name for name in names if name not in AVAILABLE and name not in held and not any(name.startswith(one + "-" + full.split("-")[0]) for one, full in AVAILABLE.items())]
+        unknown = [name for name in names if name not in AVAILABLE and name not in held
+                   and not any(name.startswith(one + "-" + full.split("-")[0]) for one, full in AVAILABLE.items())]
         say("Updating Subscription Management repositories.\nLast metadata expiration check: 0:12:31 ago on Sun 29 Nov 2026 09:00:00 AM UTC.")
         if unknown:
             for name in unknown:
@@ -157,7 +165,8 @@ def dnf(call: Call) -> int:
         if not todo:
             say("Dependencies resolved.\nNothing to do.\nComplete!")
             return 0
-        say("Dependencies resolved.\n%s\n Package                 Arch      Version                 Repository       Size\n%s\nInstalling:" % ("=" * 80, "=" * 80))
+        rule = "=" * 80
+        say("Dependencies resolved.\n%s\n Package                 Arch      Version                 Repository       Size\n%s\nInstalling:" % (rule, rule))
         for name, full in todo.items():
             version, release, arch = split(full)
             say(" %-23s %-9s %-23s rhel-8-baseos    1.0 M" % (name, arch, "%s-%s" % (version, release)))
@@ -180,7 +189,7 @@ def dnf(call: Call) -> int:
         names = [word for word in words if word not in only]
         rows = {} if only == ["available"] else dict(held)
         shown = [name for name in sorted(rows) if not names or any(fnmatch.fnmatchcase(name, word) for word in names)]
-        offered = [] if only == ["installed"] else [name for name in sorted(AVAILABLE) if name not in held and (not names or any(fnmatch.fnmatchcase(name, word) for word in names))]
+        offered = [] if only == ["installed"] else [name for name in sorted(AVAILABLE) if name not in held and (not names or _matches(name, names))]
         if shown:
             call.line("Installed Packages")
             for name in shown:
@@ -195,7 +204,8 @@ def dnf(call: Call) -> int:
             raise Stop(1, "Error: No matching Packages to list\n")
         return 0
     if verb in ("makecache", "clean", "repolist", "check-update", "update", "upgrade", "config-manager"):
-        say({"makecache": "Metadata cache created.", "clean": "0 files removed", "repolist": "repo id                repo name\nrhel-8-baseos          Red Hat Enterprise Linux 8 - BaseOS"}.get(
+        say({"makecache": "Metadata cache created.", "clean": "0 files removed",
+             "repolist": "repo id                repo name\nrhel-8-baseos          Red Hat Enterprise Linux 8 - BaseOS"}.get(
             verb, "Dependencies resolved.\nNothing to do.\nComplete!"))
         return 0
     raise Stop(1, "No such command: %s. Please use /usr/bin/dnf --help\n" % verb)
@@ -229,7 +239,8 @@ def _enabled(call: Call, unit: str) -> bool:
         return "openibd" not in call.guest.extra.get("disabled", ())
     if unit in UNITS:
         return UNITS[unit] and unit not in call.guest.extra.get("disabled", ())
-    return any((Path(call.guest.root) / "etc/systemd/system" / target / (unit + ".service")).is_symlink() for target in ("multi-user.target.wants", "network-online.target.wants"))
+    top = Path(call.guest.root) / "etc/systemd/system"
+    return any((top / target / (unit + ".service")).is_symlink() for target in ("multi-user.target.wants", "network-online.target.wants"))
 
 
 @program("systemctl")
@@ -274,7 +285,8 @@ async def systemctl(call: Call) -> int:
             call.line("active" if active else "inactive")
             code = 1
         elif verb in ("show", "cat"):
-            for key, value in (("Id", unit + ".service"), ("LoadState", "loaded" if known else "not-found"), ("ActiveState", "active" if active and known else "inactive"),
+            for key, value in (("Id", unit + ".service"), ("LoadState", "loaded" if known else "not-found"),
+                               ("ActiveState", "active" if active and known else "inactive"),
                                ("SubState", "running" if active else "dead"), ("UnitFileState", "enabled" if enabled else "disabled")):
                 call.line("%s=%s" % (key, value))
         elif verb == "status":
@@ -351,7 +363,8 @@ BASE_MODULES = ("vmxnet3", "vmw_pvscsi", "vmw_balloon", "xfs", "sd_mod")
 @program("uname")
 def uname(call: Call) -> int:
     flags = "".join(arg.lstrip("-") for arg in call.argv if arg.startswith("-") and not arg.startswith("--")) or "s"
-    values = {"s": "Linux", "n": call.vm.name, "r": call.guest.kernel, "v": "#1 SMP Thu Sep 26 15:52:44 UTC 2019", "m": "x86_64", "p": "x86_64", "i": "x86_64", "o": "GNU/Linux"}
+    values = {"s": "Linux", "n": call.vm.name, "r": call.guest.kernel, "v": "#1 SMP Thu Sep 26 15:52:44 UTC 2019", "m": "x86_64", "p": "x86_64",
+              "i": "x86_64", "o": "GNU/Linux"}
     if "--all" in call.argv or "a" in flags:
         flags = "snrvmpio"
     call.line(" ".join(values[letter] for letter in "snrvmpio" if letter in flags))
@@ -363,7 +376,8 @@ def hostname(call: Call) -> int:
     if call.name == "hostname":
         call.line(call.vm.name)
     else:
-        call.out("   Static hostname: %s\n  Operating System: Red Hat Enterprise Linux 8.1 (Ootpa)\n            Kernel: Linux %s\n      Architecture: x86-64\n" % (call.vm.name, call.guest.kernel))
+        call.out("   Static hostname: %s\n  Operating System: Red Hat Enterprise Linux 8.1 (Ootpa)\n            Kernel: Linux %s\n"
+                 "      Architecture: x86-64\n" % (call.vm.name, call.guest.kernel))
     return 0
 
 
@@ -452,7 +466,8 @@ def sysctl(call: Call) -> int:
 
 @program("dmidecode")
 def dmidecode(call: Call) -> int:
-    call.line({"system-uuid": call.vm.uuid, "system-manufacturer": "VMware, Inc.", "system-product-name": "VMware7,1"}.get(call.argv[-1] if call.argv else "", "VMware, Inc."))
+    known = {"system-uuid": call.vm.uuid, "system-manufacturer": "VMware, Inc.", "system-product-name": "VMware7,1"}
+    call.line(known.get(call.argv[-1] if call.argv else "", "VMware, Inc."))
     return 0
 
 

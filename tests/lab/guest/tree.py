@@ -78,7 +78,8 @@ VHPC_LAB_NAME=mlnxofedinstall exec "$top/usr/libexec/vhpc-lab/stub" "$@"
 def tarball() -> bytes:
     """MLNX_OFED as the lab's guests get it: the installer and what tells its version. The same bytes every time."""
     files = {"mlnxofedinstall": (INSTALLER, 0o755), "uninstall.sh": (INSTALLER.replace("LAB_NAME=mlnxofedinstall", "LAB_NAME=ofed_uninstall.sh"), 0o755),
-             ".mlnx": (OFED_VERSION + "\n", 0o644), "distro": ("rhel8.1\n", 0o644), ".arch": ("x86_64\n", 0o644), ".supported_kernels": ("4.18.0-147.el8.x86_64\n", 0o644)}
+             ".mlnx": (OFED_VERSION + "\n", 0o644), "distro": ("rhel8.1\n", 0o644), ".arch": ("x86_64\n", 0o644),
+             ".supported_kernels": ("4.18.0-147.el8.x86_64\n", 0o644)}
     out = io.BytesIO()
     with gzip.GzipFile(fileobj=out, mode="wb", mtime=0) as zipped, tarfile.open(fileobj=zipped, mode="w") as tar:
         top = tarfile.TarInfo(TARBALL)
@@ -107,7 +108,8 @@ class Tree:
                        "usr/lib/systemd/system", "usr/share", STUB_HOME, "root", "tmp", "var/tmp", "var/log", "var/lib", "opt", "mnt", "run", "dev", "proc",
                        "sys/class/infiniband", "sys/class/net", "sys/bus/pci/devices", "sys/devices", "usr/lib/modules/%s" % self.vm.guest.kernel):
             (self.root / folder).mkdir(parents=True, exist_ok=True)
-        for link, target in (("bin", "usr/bin"), ("sbin", "usr/sbin"), ("lib", "usr/lib"), ("lib64", "usr/lib64"), ("usr/tmp", "../var/tmp"), ("etc/rc.d", ".")):
+        links = {"bin": "usr/bin", "sbin": "usr/sbin", "lib": "usr/lib", "lib64": "usr/lib64", "usr/tmp": "../var/tmp", "etc/rc.d": "."}
+        for link, target in links.items():
             if not os.path.lexists(self.root / link):
                 (self.root / link).symlink_to(target)
         once = {"etc/os-release": OS_RELEASE, "etc/redhat-release": "Red Hat Enterprise Linux release 8.1 (Ootpa)\n", "etc/hostname": self.vm.name + "\n",

@@ -40,7 +40,8 @@ class Bench:
     def ssh(self, number: int, *words: str, text: str | None = None, options: tuple[str, ...] = ()) -> subprocess.CompletedProcess:
         """OpenSSH into a guest."""
         guest = self.vms[number - 1].guest
-        return subprocess.run(["ssh", "-F", "/dev/null", "-i", str(self.directory / "id_ed25519"), "-o", "UserKnownHostsFile=%s" % (self.directory / "known_hosts"),
+        return subprocess.run(["ssh", "-F", "/dev/null", "-i", str(self.directory / "id_ed25519"),
+                               "-o", "UserKnownHostsFile=%s" % (self.directory / "known_hosts"),
                                "-o", "GlobalKnownHostsFile=/dev/null", "-o", "IdentitiesOnly=yes", "-o", "BatchMode=yes", "-o", "LogLevel=ERROR", *options,
                                "-p", str(guest.port), "root@" + guest.address, *words], input=text, text=True, capture_output=True, timeout=30,
                               env={"PATH": os.environ["PATH"], "HOME": str(self.directory)})

@@ -187,8 +187,9 @@ def test_dell_says_nothing_of_a_job_when_nothing_changes(dell):
     assert dell.get(JOBS)["Members"] == []
 
 
-@pytest.mark.parametrize("attributes, message", [({"NoSuchThing": "On"}, "PropertyUnknown"), ({"SysMemSize": "1 TB"}, "SYS410"), ({"ProcPwrPerf": "MaxPerf"}, "SYS410"),
-                                                 ({"LogicalProc": "Maybe"}, "PropertyValueNotInList"), ({"AcPwrRcvryUserDelay": "90"}, "PropertyValueTypeError"),
+@pytest.mark.parametrize("attributes, message", [({"NoSuchThing": "On"}, "PropertyUnknown"), ({"SysMemSize": "1 TB"}, "SYS410"),
+                                                 ({"ProcPwrPerf": "MaxPerf"}, "SYS410"), ({"LogicalProc": "Maybe"}, "PropertyValueNotInList"),
+                                                 ({"AcPwrRcvryUserDelay": "90"}, "PropertyValueTypeError"),
                                                  ({"AcPwrRcvryUserDelay": 6000}, "PropertyValueNotInList"), ({}, "PropertyMissing")])
 def test_dell_refusals(dell, attributes, message):
     status, body, dummy = dell.patch(attributes, ON_RESET)

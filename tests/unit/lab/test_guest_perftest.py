@@ -78,7 +78,8 @@ def test_runs_differ_a_little_and_a_repeated_lab_repeats(bench, tmp_path):
 
 
 @pytest.mark.parametrize("test, options, columns", [("ib_write_bw", "-a " + IB, 3), ("ib_read_bw", IB, 3), ("ib_write_lat", IB, 7), ("ib_read_lat", ROCE, 7),
-                                                    ("ib_send_bw", "-D 1 " + IB, 3), ("ib_send_lat", "-D 1 " + IB, 2), ("ib_send_bw", "-s 4096 -n 200 -q 2 -x 3 " + ROCE, 3)])
+                                                    ("ib_send_bw", "-D 1 " + IB, 3), ("ib_send_lat", "-D 1 " + IB, 2),
+                                                    ("ib_send_bw", "-s 4096 -n 200 -q 2 -x 3 " + ROCE, 3)])
 def test_other_tests_and_options(bench, test, options, columns):
     server, client = bench.pair(test, options)
     assert (server.returncode, client.returncode) == (0, 0), client.stderr + server.stderr
@@ -222,5 +223,6 @@ def test_the_collections_parser_reads_the_labs_tables(bench):
     kinds = {"completion": ("-x 3 " + ROCE, "-x 2 " + ROCE), "gid": ("-x 3 " + ROCE, "-x 1 " + ROCE), "rtr": (ROCE, IB)}
     for kind, (server, client) in kinds.items():
         assert parser.parse(bench.pair("ib_send_bw", server, client)[1].stderr)["error"]["kind"] == kind
-    for kind, command in {"no_device": "ib_send_bw -d mlx5_9", "connect": "ib_send_bw vm02", "resolve": "ib_send_bw nobody", "options": "ib_send_bw -a -D 5"}.items():
+    alone = {"no_device": "ib_send_bw -d mlx5_9", "connect": "ib_send_bw vm02", "resolve": "ib_send_bw nobody", "options": "ib_send_bw -a -D 5"}
+    for kind, command in alone.items():
         assert parser.parse(bench.run(1, command)[2])["error"]["kind"] == kind

@@ -145,7 +145,8 @@ def test_ports_keep_the_cards_identity(bench):
 
 def test_sysfs_says_what_the_tools_say(bench):
     top = bench.root(1) / "sys/class/infiniband"
-    ports = {name: {key: (top / name / "ports/1" / key).read_text().strip() for key in ("state", "phys_state", "rate", "link_layer")} for name in ("mlx5_0", "mlx5_1")}
+    keys = ("state", "phys_state", "rate", "link_layer")
+    ports = {name: {key: (top / name / "ports/1" / key).read_text().strip() for key in keys} for name in ("mlx5_0", "mlx5_1")}
     assert ports == {"mlx5_0": {"state": "4: ACTIVE", "phys_state": "5: LinkUp", "rate": "100 Gb/sec (4X EDR)", "link_layer": "InfiniBand"},
                      "mlx5_1": {"state": "4: ACTIVE", "phys_state": "5: LinkUp", "rate": "100 Gb/sec (4X EDR)", "link_layer": "Ethernet"}}
     assert [path.name for path in (top / "mlx5_1/device/net").iterdir()] == ["ens224f1"]
@@ -284,7 +285,8 @@ def test_roce_settings_of_the_run_are_gone_after_a_reboot(bench):
 def test_the_collections_parsers_read_the_labs_texts(bench):
     """Lab and parsers were written apart from each other: what one prints the other must take."""
     ibverbs = pytest.importorskip("ansible_collections.vhpc.rdma.plugins.module_utils.tools.ibverbs")
-    texts = {"parse_ibstatus": "ibstatus", "parse_ibstat": "ibstat", "parse_ibv_devinfo": "ibv_devinfo", "parse_rdma_link": "rdma link", "parse_show_gids": "show_gids",
+    texts = {"parse_ibstatus": "ibstatus", "parse_ibstat": "ibstat", "parse_ibv_devinfo": "ibv_devinfo", "parse_rdma_link": "rdma link",
+             "parse_show_gids": "show_gids",
              "parse_ibdev2netdev": "ibdev2netdev"}
     for parser, command in texts.items():
         found = json.dumps(getattr(ibverbs, parser)(bench.run(1, command)[1]))

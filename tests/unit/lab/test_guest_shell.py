@@ -51,7 +51,8 @@ def test_only_the_labs_key_and_the_right_user_get_in(bench, tmp_path):
     subprocess.run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", str(key)], check=True)
     guest = bench.vms[0].guest
     done = subprocess.run(["ssh", "-F", "/dev/null", "-i", str(key), "-o", "IdentitiesOnly=yes", "-o", "BatchMode=yes", "-o", "StrictHostKeyChecking=no",
-                           "-o", "UserKnownHostsFile=/dev/null", "-p", str(guest.port), "root@" + guest.address, "true"], capture_output=True, text=True, timeout=30)
+                           "-o", "UserKnownHostsFile=/dev/null", "-p", str(guest.port), "root@" + guest.address, "true"],
+                          capture_output=True, text=True, timeout=30)
     assert done.returncode == 255
     assert "Permission denied" in done.stderr
 
@@ -70,9 +71,11 @@ def test_sftp_ends_inside_the_root(bench, tmp_path):
     source = tmp_path / "file"
     source.write_text("content")
     guest = bench.vms[0].guest
-    for target, place in (("/etc/motd", "etc/motd"), (str(bench.root(1) / "root/x"), "root/x"), ("relative", "root/relative"), ("/../../etc/escaped", "etc/escaped")):
-        done = subprocess.run(["sftp", "-F", "/dev/null", "-b", "-", "-i", str(bench.directory / "id_ed25519"), "-o", "UserKnownHostsFile=%s" % (bench.directory / "known_hosts"),
-                               "-P", str(guest.port), "root@" + guest.address], input="put %s %s\n" % (source, target), text=True, capture_output=True, timeout=30)
+    cases = {"/etc/motd": "etc/motd", str(bench.root(1) / "root/x"): "root/x", "relative": "root/relative", "/../../etc/escaped": "etc/escaped"}
+    for target, place in cases.items():
+        done = subprocess.run(["sftp", "-F", "/dev/null", "-b", "-", "-i", str(bench.directory / "id_ed25519"),
+                               "-o", "UserKnownHostsFile=%s" % (bench.directory / "known_hosts"), "-P", str(guest.port), "root@" + guest.address],
+                              input="put %s %s\n" % (source, target), text=True, capture_output=True, timeout=30)
         assert done.returncode == 0, done.stderr
         assert (bench.root(1) / place).read_text() == "content"
 
@@ -141,6 +144,7 @@ def test_ansible_runs_a_module_with_and_without_pipelining(bench):
     config.write_text("[defaults]\nhome = %s\n" % (bench.directory / "ansible"))
     env.update(ANSIBLE_CONFIG=str(config), LC_ALL="C.UTF-8")
     for pipelining in ("true", "false"):
-        done = subprocess.run([ansible, "-i", str(bench.inventory), "guests", "-m", "ping", "-e", "ansible_pipelining=%s ansible_ssh_pipelining=%s" % (pipelining, pipelining),
+        done = subprocess.run([ansible, "-i", str(bench.inventory), "guests", "-m", "ping",
+                               "-e", "ansible_pipelining=%s ansible_ssh_pipelining=%s" % (pipelining, pipelining),
                                "-e", "ansible_python_interpreter=%s" % sys.executable], capture_output=True, text=True, timeout=120, env=env)
         assert done.stdout.count("pong") == 2, done.stdout + done.stderr
