@@ -31,6 +31,7 @@ class ActionModule(VsphereAction):
         vm_shutdown_ok=dict(type="bool", default=False),
         vm_start=dict(type="bool", default=True),
         maintenance=dict(type="bool", default=True),
+        leave_maintenance=dict(type="bool", default=False),
         maintenance_timeout=dict(type="int", default=900),
         reboot_timeout=dict(type="int", default=3600),
         start_ssh=dict(type="bool", default=True),
@@ -42,14 +43,15 @@ class ActionModule(VsphereAction):
         path = params["state_file"]
         left_over = bool(path and services.recorded(path, self.host, MAINTENANCE))
         changes = Changes("esxi")
-        if left_over:
-            changes.add("host %s" % self.host, "maintenance mode", "entered by a run that did not end", "left")
+        leave = left_over or params["leave_maintenance"]
+        if leave:
+            changes.add("host %s" % self.host, "maintenance mode", "entered by a run that did not end" if left_over else "on", "left")
         if reasons or (self.check_mode and params["conditional_reasons"]):
             doubts = [] if reasons else list(dict.fromkeys(params["conditional_reasons"]))
             changes.add("host %s" % self.host, "reboot", "", "rebooted", certainty="conditional" if doubts else "sure", reason="; ".join(reasons or doubts))
-            if reasons and self.check_mode:
-                self._foretell(changes.steps[-1], params)
-        if not reasons and not left_over or self.check_mode:
+        if self.check_mode and (reasons or leave):
+            self._foretell(changes, bool(reasons), params)
+        if not reasons and not leave or self.check_mode:
             return self._result(changes, reasons if self.check_mode else [], rebooted=False)
         if reasons and not params["reboot_ok"]:
             raise RdmaError("reboot the host", self.host, "it is not allowed, and a reboot is needed for: %s" % "; ".join(reasons),
@@ -59,6 +61,8 @@ class ActionModule(VsphereAction):
         with self.connect(params) as link:
             row = self.host_row(link, params, ("runtime", "configManager.serviceSystem"))
             host, before = row["object"], row["runtime"].bootTime
+            if not row["runtime"].inMaintenanceMode:
+                self._no_maintenance(changes)
             if not reasons:
                 self._exit_maintenance(link, host, params)
                 return self._result(changes, [], rebooted=False)
@@ -79,7 +83,7 @@ class ActionModule(VsphereAction):
                         if params["vm_start"]:
                             self._start_vms(link, stopped, params)
                 raise
-            if entered or left_over:
+            if entered or leave:
                 self._exit_maintenance(link, host, params)
             self._ssh_again(link, row["configManager.serviceSystem"], ssh, params, deadline)
             warnings = self._start_vms(link, stopped, params) if params["vm_start"] else []
@@ -95,15 +99,24 @@ class ActionModule(VsphereAction):
     def _say(self, text: str) -> None:
         display.display("%s: %s" % (self.host, text))
 
-    def _foretell(self, step: dict, params: dict) -> None:
-        """What a real run would refuse for lack of consent belongs to the plan."""
+    def _foretell(self, changes: Changes, rebooting: bool, params: dict) -> None:
+        """What a real run would find, and what it would refuse for lack of consent, belongs to the plan."""
         with self.connect(params) as link:
-            host = self.host_row(link, params, ())["object"]
-            running = self._running(lookup.vms_of(link, host))
+            row = self.host_row(link, params, ("runtime.inMaintenanceMode",))
+            running = self._running(lookup.vms_of(link, row["object"])) if rebooting else []
+        if not row["runtime.inMaintenanceMode"]:
+            self._no_maintenance(changes)
+        if not rebooting:
+            return
+        step = changes.steps[-1]
         if running and not params["vm_shutdown_ok"]:
             step["reason"] += "; needs vm_shutdown_ok: true for %s" % ", ".join(running)
         if not params["reboot_ok"]:
             step["reason"] += "; needs reboot_ok: true"
+
+    @staticmethod
+    def _no_maintenance(changes: Changes) -> None:
+        changes.steps = [step for step in changes.steps if step["name"] != "maintenance mode"]
 
     # ---- before -------------------------------------------------------------------------------------------------------
 

@@ -46,6 +46,10 @@ options:
     description: Whether the host goes through maintenance mode. A host that is in it already stays in it.
     type: bool
     default: true
+  leave_maintenance:
+    description: Take the host out of maintenance mode in the end, also when there is no reason to reboot and whoever put it there.
+    type: bool
+    default: false
   maintenance_timeout:
     description: Seconds that entering or leaving maintenance mode, or shutting down a VM, may take.
     type: int

@@ -314,6 +314,21 @@ def test_a_host_that_stays_down(site, tmp_path):
     assert not site.ok("esxi_reboot", "esxi02", state_file=state)["changed"]
 
 
+def test_leaving_maintenance_mode_whoever_entered_it(site):
+    site = site()
+    host = site.world.hosts["esxi02"]
+    host.boot_seconds = 0.5
+    host.maintenance = True
+    assert steps(site.ok("esxi_reboot", "esxi02", leave_maintenance=True, check=True)) == [("host esxi02", "maintenance mode", "sure")]
+    assert host.maintenance
+    assert site.ok("esxi_reboot", "esxi02", leave_maintenance=True)["changed"] and not host.maintenance
+    for check in (False, True):
+        assert not site.ok("esxi_reboot", "esxi02", leave_maintenance=True, check=check)["changed"]
+    host.maintenance = True
+    assert site.ok("esxi_reboot", "esxi02", reasons=["a"], reboot_ok=True)["rebooted"] and host.maintenance
+    assert site.ok("esxi_reboot", "esxi02", reasons=["a"], reboot_ok=True, leave_maintenance=True)["rebooted"] and not host.maintenance
+
+
 def test_a_reboot_that_vcenter_refuses_leaves_the_host_as_it_was(site, tmp_path):
     site = site()
     host, vm = site.world.hosts["esxi02"], site.world.vms["vm02"]
