@@ -65,3 +65,12 @@ class Outcome:
         for failure in self.summary.get("failures", []):
             out.setdefault(failure["host"], failure["msg"] or "")
         return out
+
+
+def differences(before, after, path: str = "") -> list[str]:
+    """Where two dumps of the world differ: path: before -> after."""
+    if isinstance(before, dict) and isinstance(after, dict):
+        return [line for key in sorted(set(before) | set(after)) for line in differences(before.get(key), after.get(key), "%s/%s" % (path, key))]
+    if isinstance(before, list) and isinstance(after, list) and len(before) == len(after):
+        return [line for number, pair in enumerate(zip(before, after)) for line in differences(pair[0], pair[1], "%s/%d" % (path, number))]
+    return [] if before == after else ["%s: %r -> %r" % (path, before, after)]

@@ -24,7 +24,7 @@ from .dvs import DistributedSwitch, Portgroup
 from .host import HostSystem
 from .inventory import Cluster, Datacenter, Datastore, Folder, Network, ResourcePool, SearchIndex, ViewManager
 from .model import Entity, Managed, filled
-from .session import Session, service_objects
+from .session import HOST_OPTIONS, Session, service_objects
 from .tasks import Task
 from .vm import VirtualMachine
 
@@ -78,6 +78,8 @@ class VsphereFace:
         self.current = threading.local()  # .call: the request that this thread answers
         self._sequence, self._known, self._ids = 0, None, {}
         self._server: _Server | None = None
+        for host in world.hosts.values():  # here and not when they are first asked for: reading changes nothing
+            host.settings.setdefault("options", dict(HOST_OPTIONS))
         for managed in service_objects(self):
             self.add(managed)
         self.collector = self.add(PropertyCollector(self, "propertyCollector"))

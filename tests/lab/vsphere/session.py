@@ -118,10 +118,7 @@ class OptionManager(Managed):
     def table(self) -> dict[str, Any]:
         if not self._host:
             return self.face.settings
-        settings = self.world.hosts[self._host].settings.setdefault("options", {})  # beside what the shell keeps there
-        for name, value in HOST_OPTIONS.items():
-            settings.setdefault(name, value)
-        return settings
+        return self.world.hosts[self._host].settings["options"]  # beside what the shell keeps there
 
     def get_setting(self) -> list[Any]:
         return [vim.option.OptionValue(key=name, value=value) for name, value in sorted(self.table().items())]
