@@ -1,0 +1,112 @@
+# Copyright: (c) 2026, the vhpc.rdma authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""The controller's parts of perftest and rdma_verdict."""
+
+from __future__ import annotations
+
+import importlib
+import itertools
+import types
+
+import pytest
+from ansible.parsing.dataloader import DataLoader
+from ansible.playbook.play_context import PlayContext
+from ansible.playbook.task import Task
+from ansible.template import Templar
+
+HOSTS = ["vm01", "vm02", "vm03"]
+GOOD = {"send_bw": [[65536, 97.0, 96.9, 0.2], [1048576, 97.1, 97.0, 0.01]], "send_lat": [[8, 1.0, 3.0, 1.07, 1.08, 0.1, 1.2, 3.0]]}
+
+
+def action(name, task_vars, check=False, task=None, **args):
+    module = importlib.import_module("ansible_collections.vhpc.rdma.plugins.action." + name)
+    task = task or Task()
+    task.args, task.check_mode, task.diff = args, check, False
+    loader = DataLoader()
+    connection = types.SimpleNamespace(_shell=types.SimpleNamespace(tmpdir="/nowhere"))
+    made = module.ActionModule(task=task, connection=connection, play_context=PlayContext(), loader=loader, templar=Templar(loader=loader), shared_loader_obj=None)
+    made.sent = []
+    made._execute_module = lambda module_name, module_args, task_vars: made.sent.append(module_args) or dict(changed=False)
+    result = made.run(task_vars=dict({"inventory_hostname": "vm01"}, **task_vars))
+    return result, made.sent
+
+
+def collected(slow=None, lost=()):
+    """hostvars of guests that have measured; slow: (host, GB/s) whose bandwidth is low; lost: hosts without a result."""
+    hostvars = {}
+    for host in HOSTS:
+        results = []
+        for server, client in itertools.combinations(HOSTS, 2):
+            for fabric in ("ib", "roce"):
+                for test, rows in GOOD.items():
+                    if slow and test == "send_bw" and slow in (server, client):
+                        rows = [[row[0], row[1] / 2, row[2] / 2, row[3]] for row in rows]
+                    if client == host:
+                        results.append(dict(fabric=fabric, test=test, server=server, client=client, rows=rows, error=None))
+        hostvars[host] = dict(verify_mesh_result=dict(hosts=HOSTS, fabrics=["ib", "roce"], tests=["send_bw", "send_lat"], results=results,
+                                                      ports=dict(ib=dict(rate_gbps=100.0), roce=dict(rate_gbps=100.0))))
+    for host in lost:
+        hostvars[host] = dict(verify_mesh_result=dict(skipped=True, changed=False))
+    return dict(hostvars=hostvars, ansible_play_hosts_all=HOSTS)
+
+
+def test_all_pairs_pass_and_the_limits_say_where_they_come_from():
+    found = action("rdma_verdict", collected())[0]
+    assert not found.get("failed") and found["summary"]["status"] == "pass" and found["summary"]["judged"] == 12 and found["changes"] == []
+    assert all(one["limit_from"] for one in found["verdicts"]) and found["limits"]["latency_ib_us"]["origin"]
+    assert any("InfiniBand send_bw: 3 pairs" in line for line in found["text"])
+
+
+def test_a_slow_node_fails_the_task_names_it_and_still_returns_everything():
+    found = action("rdma_verdict", collected(slow="vm02"))[0]
+    assert found["failed"] and found["error"]["code"] == "VERDICT" and "vm02 is bad with 2 of its 2 partners" in found["msg"]
+    assert len(found["verdicts"]) == 12 and found["summary"]["failed"] == 4 and found["matrix"]["ib"]["send_lat"][0][1] == 1.07
+    for more in (dict(enforce=False), dict(check=True)):
+        again = action("rdma_verdict", collected(slow="vm02"), **more)[0]
+        assert not again.get("failed") and again["summary"]["failed"] == 4
+
+
+def test_limits_of_the_user_decide():
+    found = action("rdma_verdict", collected(slow="vm02"), limits=dict(bandwidth_percent=40))[0]
+    assert not found.get("failed") and "set by the user" in found["limits"]["bandwidth_percent"]["origin"]
+    assert action("rdma_verdict", collected(), limits=dict(latency_ib_us=1.0))[0]["failed"]
+
+
+def test_a_guest_without_a_result_is_named():
+    found = action("rdma_verdict", collected(lost=["vm03"]))[0]
+    assert found["failed"] and found["silent"] == ["vm03"]
+
+
+def test_without_results_there_is_nothing_to_judge_and_that_is_no_failure():
+    for variables in (collected(lost=HOSTS), dict(hostvars={host: {} for host in HOSTS}, ansible_play_hosts_all=HOSTS)):
+        found = action("rdma_verdict", variables)[0]
+        assert not found.get("failed") and "Nothing to judge" in found["msg"] and found["summary"]["judged"] == 0
+
+
+def test_results_can_be_handed_over():
+    results = [dict(entry["verify_mesh_result"], self_name=host) for host, entry in collected()["hostvars"].items()]
+    assert action("rdma_verdict", dict(hostvars={}), results=results)[0]["summary"]["passed"] == 12
+
+
+def test_all_hosts_of_a_task_get_the_same_run_and_another_task_another():
+    variables = dict(hostvars={host: dict(ansible_host="192.0.2.%d" % number) for number, host in enumerate(HOSTS)})
+    one, two = Task(), Task()
+    sent = [action("perftest", dict(variables, inventory_hostname=host), task=one, phase="start", peers=HOSTS)[1][0] for host in HOSTS]
+    assert len({args["run_id"] for args in sent}) == 1 and [args["self_name"] for args in sent] == HOSTS
+    assert sent[0]["peers"] == [dict(name=host, address="192.0.2.%d" % number) for number, host in enumerate(HOSTS)]
+    assert action("perftest", variables, task=two, phase="start", peers=HOSTS)[1][0]["run_id"] != sent[0]["run_id"]
+    result, own = action("perftest", variables, phase="start", peers=[dict(name="vm01", address="10.0.0.1", ports=dict(ib="x")), "vm02"], run_id="mine", self_name="a")
+    assert own[0]["run_id"] == result["run_id"] == "mine" and own[0]["self_name"] == "a" and own[0]["peers"][0]["address"] == "10.0.0.1"
+
+
+def test_a_peer_that_the_inventory_does_not_know_is_named():
+    result = action("perftest", dict(hostvars={"vm01": {}}), phase="start", peers=["vm01", "vm09"])[0]
+    assert result["failed"] and "vm09" in result["msg"]
+
+
+@pytest.mark.parametrize("wrong", [dict(phase="stop"), dict(phase="start", fabrics=["ethernet"]), dict(phase="start", port="x")])
+def test_wrong_options_are_refused_before_anything_is_sent(wrong):
+    result, sent = action("perftest", dict(hostvars={}), **wrong)
+    assert result["failed"] and sent == []
