@@ -260,9 +260,9 @@ def block(fields: tuple[Field, ...], item: dict[str, Any], indent: int) -> list[
     for field in fields:
         value = item.get(field.name)
         if field.kind == "structure[]":
-            out.append("%s%s:%s" % (" " * indent, field.name, "" if value else " "))
-            for part in value or []:
-                out += ["%s%s: %s" % (" " * (indent + 6), name, word(inner)) for name, inner in part.items()]
+            out.append("%s%s: " % (" " * indent, field.name))
+            for number, part in enumerate(value or []):
+                out += [" " * (indent + 3)] * bool(number) + ["%s%s: %s" % (" " * (indent + 6), name, word(inner)) for name, inner in part.items()]
         else:
             out.append("%s%s: %s" % (" " * indent, field.name, word(value)))
     return out
@@ -299,33 +299,39 @@ def columns(entry: Command, chosen: str) -> list[Field]:
 def as_xml(entry: Command, data: Any, chosen: str) -> str:
     out = ['<?xml version="1.0" encoding="utf-8"?>', '<output xmlns="%s">' % NAMESPACE, "<root>"]
 
-    def structure(item: dict[str, Any], indent: str) -> None:
-        out.append('%s<structure typeName=%s>' % (indent, quoteattr(entry.type_name)))
-        for field in sorted(entry.fields, key=lambda one: one.prop):
-            out.append("%s   <field name=%s>" % (indent, quoteattr(field.prop)))
-            value = item.get(field.name)
-            if field.kind.endswith("[]"):
-                out.append('%s      <list type="%s">' % (indent, typed(field)))
-                if field.kind == "string[]":
-                    out.extend("%s         <string>%s</string>" % (indent, escape(word(part))) for part in value or [])
-                out.append("%s      </list>" % indent)
+    def put(depth: int, text: str) -> None:
+        out.append("\n".join("   " * depth + line for line in text.split("\n")))  # a value of several lines is indented as a whole
+
+    def structure(name: str, cells: list[tuple[str, str, Any]], depth: int) -> None:
+        put(depth, "<structure typeName=%s>" % quoteattr(name))
+        for prop, kind, value in sorted(cells):
+            put(depth + 1, "<field name=%s>" % quoteattr(prop))
+            if kind.endswith("[]"):
+                put(depth + 2, '<list type="%s">' % kind[:-2])
+                for part in value or []:
+                    if kind == "structure[]":
+                        structure(prop, [(Field(key).prop, "string", inner) for key, inner in part.items()], depth + 3)
+                    else:
+                        put(depth + 3, "<string>%s</string>" % escape(word(part)))
+                put(depth + 2, "</list>")
             else:
-                out.append("%s      <%s>%s</%s>" % (indent, typed(field), escape(word(value)), typed(field)))
-            out.append("%s   </field>" % indent)
-        out.append("%s</structure>" % indent)
+                put(depth + 2, "<%s>%s</%s>" % (kind, escape(word(value)), kind))
+            put(depth + 1, "</field>")
+        put(depth, "</structure>")
+
+    def row(item: dict[str, Any], depth: int) -> None:
+        structure(entry.type_name, [(field.prop, field.kind if field.kind.endswith("[]") else typed(field), item.get(field.name)) for field in entry.fields], depth)
+
     if entry.form in ("simple", "none"):
         kind = "boolean" if isinstance(data, bool) else "integer" if isinstance(data, int) else "string"
-        if isinstance(data, list):
-            out += ['   <list type="string">'] + ["      <string>%s</string>" % escape(word(item)) for item in data] + ["   </list>"]
-        else:
-            out.append("   <%s>%s</%s>" % (kind, escape(word(data)), kind))
+        put(1, "<%s>%s</%s>" % (kind, escape(word(data)), kind))
     elif isinstance(data, list):
-        out.append('   <list type="structure">')
+        put(1, '<list type="structure">')
         for item in data:
-            structure(item, "      ")
-        out.append("   </list>")
+            row(item, 2)
+        put(1, "</list>")
     else:
-        structure(data, "   ")
+        row(data, 1)
     return "\n".join(out + ["</root>", "</output>"]) + "\n"
 
 
@@ -341,6 +347,9 @@ def as_keyvalue(entry: Command, data: Any, chosen: str) -> str:
                     out.append("%s.%s[] = " % (key, typed(field)))
                 elif field.kind == "string[]":
                     out.extend("%s.string[%d].string=%s" % (key, index, word(part)) for index, part in enumerate(value))
+                else:
+                    out.extend("%s.structure[%d].%s.%s.string=%s" % (key, index, field.prop, name.replace(" ", ""), word(inner))
+                               for index, part in enumerate(value) for name, inner in sorted(part.items()))
             else:
                 out.append("%s.%s=%s" % (key, typed(field), word(value).replace("\n", "\\n")))
     if entry.form in ("simple", "none"):

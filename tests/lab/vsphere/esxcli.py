@@ -105,8 +105,13 @@ def described(name: str) -> dict[str, Any]:
         raise EsxcliError("Unknown command or namespace %s" % namespace.replace(".", " "))
     methods = []
     for entry in entries:
-        hints = {"table": {"formatter": "table", "table-columns": ",".join(field.prop for field in entry.fields)}, "struct": {"formatter": "simple"},
-                 "list": {"formatter": "simple", "list-order": ",".join(field.prop for field in entry.fields)}}.get(entry.form, {"formatter": "simple"})
+        names = ",".join(field.name for field in entry.fields)  # as people read them: the client finds the properties by them
+        hints = {"table": {"formatter": "table", "table-columns": names}, "struct": {"formatter": "simple", "list-order": names},
+                 "list": {"formatter": "simple", "list-order": names}}.get(entry.form, {"formatter": "simple"})
+        if entry.form == "struct" and entry.header:
+            hints["header"] = entry.header
+        elif entry.header in [field.name for field in entry.fields]:
+            hints["header"] = "%%%s%%" % entry.header.replace(" ", "")
         params = [{"name": one.name, "displayName": one.flags[-1].strip("-"), "aliases": list(one.flags), "flag": one.flag,
                    "help": one.help} for one in entry.options]
         methods.append({"name": entry.name, "displayName": entry.name, "param": params, "ret": {"name": "result", "displayName": "result", "help": ""},
