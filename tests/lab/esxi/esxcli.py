@@ -320,7 +320,8 @@ def as_xml(entry: Command, data: Any, chosen: str) -> str:
         put(depth, "</structure>")
 
     def row(item: dict[str, Any], depth: int) -> None:
-        structure(entry.type_name, [(field.prop, field.kind if field.kind.endswith("[]") else typed(field), item.get(field.name)) for field in entry.fields], depth)
+        structure(entry.type_name, [(field.prop, field.kind if field.kind.endswith("[]") else typed(field), item.get(field.name)) for field in entry.fields],
+                  depth)
 
     if entry.form in ("simple", "none"):
         kind = "boolean" if isinstance(data, bool) else "integer" if isinstance(data, int) else "string"
