@@ -111,6 +111,8 @@ def add_host(world: World, number: int) -> Host:
     host.dvs = {} if right or followed else {DVS: [cx5.function(0), cx5.function(1)]}
     host.services = {"TSM-SSH": Service(True, "off"), "TSM": Service(False, "off"), "ntpd": Service(True, "on"), "vpxa": Service(True, "on")}
     host.power_policy = 1 if right else 2
+    # MFT prints less on some hosts: no part number in mlxconfig, three columns in mst status.
+    host.settings.update({"nameless": True} if place == 9 else {"mst_three_columns": True} if place == FOLLOWED_PAPER else {})
     current = dict(BIOS_RIGHT, SysMemSize="384 GB", MmioAbove4Gb="Enabled", ProcPwrPerf="OsDbpm", WorkloadProfile="NotAvailable", NumLock="On",
                    AcPwrRcvryUserDelay=60)
     host.bmc = Bmc("Dell Inc.", "Lab-Bmc-1!", current)

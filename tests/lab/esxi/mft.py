@@ -19,6 +19,7 @@ from ..world import ADVANCED_ONLY, Card, Host, Nv, Port
 from .sh import Io, Shell
 
 OK, ABORTED, ERROR = 0, 2, 3  # of mlxconfig
+NOT_KNOWN = "N/A"
 RULE = "----------"
 
 
@@ -175,6 +176,10 @@ def mst_status(host: Host, rest: list[str], io: Io) -> int:
         io.out.write("\tNo MST devices were found\n")
         return 0
     row = "%-24s%-30s%-10s"
+    if host.settings.get("mst_three_columns"):  # as the paper shows it: neither RDMA nor NET nor NUMA
+        io.out.write(row % ("DEVICE_TYPE", "MST", "PCI") + "\n")
+        io.out.write("".join(row % ("%s(rev:0)" % device.card.device, device.name, device.short) + "\n" for device in found))
+        return 0
     io.out.write((row + "%-16s%-26s%s") % ("DEVICE_TYPE", "MST", "PCI", "RDMA", "NET", "NUMA") + "\n")
     for device in found:
         # The RDMA cell is empty and not even padded: the network name stands in its place.
@@ -382,11 +387,12 @@ def opened(host: Host, given: str, io: Io) -> Device:
     return device
 
 
-def opening(device: Device, number: int, form: Layout, io: Io) -> None:
+def opening(device: Device, number: int, form: Layout, io: Io, nameless: bool) -> None:
+    """nameless (host.settings): some hosts with MFT 4.18 know neither part number nor description here."""
     row = "%%-%ds%%-16s\n" % form.label
     io.out.write("\nDevice #%d:\n%s\n\n" % (number, RULE))
-    for label, value in (("Device type:", device.card.device), ("Name:", device.card.part), ("Description:", device.card.description),
-                         ("Device:", device.given)):
+    name, text = (NOT_KNOWN, NOT_KNOWN) if nameless else (device.card.part, device.card.description)
+    for label, value in (("Device type:", device.card.device), ("Name:", name), ("Description:", text), ("Device:", device.given)):
         io.out.write(row % (label, value))
 
 
@@ -422,7 +428,7 @@ def query(shell: Shell, request: Request, form: Layout, io: Io) -> int:
             found = selected(device.card, request.names)
             if request.json:
                 data["Device #%d" % number] = as_json(device, found)
-            opening(device, number, form, io)
+            opening(device, number, form, io, bool(host.settings.get("nameless")))
             rows, differs = [], False
             for name, nv in found.items():
                 if isinstance(nv, str):
@@ -539,7 +545,7 @@ def set_values(shell: Shell, request: Request, form: Layout, io: Io) -> int:
                 raise Refusal("Unknown Parameter: %s" % name)
             before[name] = nv
             new[name] = number(name, text)
-        opening(device, 1, form, io)
+        opening(device, 1, form, io, bool(host.settings.get("nameless")))
         rows = []
         for name, nv in before.items():
             values = ([nv.default, nv.current] if request.verbose else []) + [nv.next, new[name]]

@@ -247,6 +247,15 @@ def test_json_is_for_the_versions_that_have_it(world):
     assert config_parser.parse(text)["devices"][0]["parameters"]["SRIOV_EN"]["next"] == "True(1)"
 
 
+def test_some_hosts_print_less(world):
+    started(world, "esxi09", FOLLOWED)
+    device = config_parser.parse(run(world, "mlxconfig -d mt4119_pciconf1 -e q", "esxi09")[0])["devices"][0]
+    assert (device["name"], device["description"], device["device_type"]) == ("N/A", "N/A", "ConnectX5") and "LINK_TYPE_P1" in device["parameters"]
+    rows = run(world, "mst status -vv", FOLLOWED)[0].splitlines()
+    assert rows[2].split() == ["DEVICE_TYPE", "MST", "PCI"]
+    assert [device["pci"] for device in mst_parser.parse("\n".join(rows))["devices"]] == ["0000:18:00.0", "0000:18:00.1", "0000:3b:00.0", "0000:3b:00.1"]
+
+
 # ---- what cannot be opened --------------------------------------------------------------------------------------------
 
 def test_nothing_opens_while_mst_is_not_started(world):
