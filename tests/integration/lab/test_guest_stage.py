@@ -64,8 +64,10 @@ class Guests:
         variables["out"] = str(out)
         if os.environ.get("VHPC_GUEST_PYTHON"):
             variables["ansible_python_interpreter"] = os.environ["VHPC_GUEST_PYTHON"]
-        done = subprocess.run([str(Path(sys.executable).parent / "ansible-playbook"), "-i", str(self.inventory), str(self.directory / "play.yml"),
-                               "-e", json.dumps(variables)] + list(extra), env=self.env, check=False, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=300)
+        program = str(Path(sys.executable).parent / "ansible-playbook")
+        command = [program, "-i", str(self.inventory), str(self.directory / "play.yml"), "-e", json.dumps(variables)]
+        done = subprocess.run(command + list(extra), env=self.env, check=False,
+                              stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=300)
         return done.returncode, done.stdout, {path.stem: json.loads(path.read_text()) for path in out.glob("*.json")}
 
     def files(self):
@@ -169,5 +171,3 @@ def test_a_port_without_subnet_manager_is_told_in_those_words(guests):
         here.face.loop.call_soon_threadsafe(here.face.refresh, vm)
     code, log, dummy = here.run("--tags", "guest", guest_link_timeout=1, guest_ib_address="")
     assert code != 0 and "no subnet manager has set it up" in log, log[-3000:]
-
-

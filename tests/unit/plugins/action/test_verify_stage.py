@@ -26,7 +26,8 @@ def action(name, task_vars, check=False, task=None, **args):
     task.args, task.check_mode, task.diff = args, check, False
     loader = DataLoader()
     connection = types.SimpleNamespace(_shell=types.SimpleNamespace(tmpdir="/nowhere"))
-    made = module.ActionModule(task=task, connection=connection, play_context=PlayContext(), loader=loader, templar=Templar(loader=loader), shared_loader_obj=None)
+    made = module.ActionModule(task=task, connection=connection, play_context=PlayContext(), loader=loader,
+                               templar=Templar(loader=loader), shared_loader_obj=None)
     made.sent = []
     made._execute_module = lambda module_name, module_args, task_vars: made.sent.append(module_args) or dict(changed=False)
     result = made.run(task_vars=dict({"inventory_hostname": "vm01"}, **task_vars))
@@ -97,7 +98,8 @@ def test_all_hosts_of_a_task_get_the_same_run_and_another_task_another():
     assert len({args["run_id"] for args in sent}) == 1 and [args["self_name"] for args in sent] == HOSTS
     assert sent[0]["peers"] == [dict(name=host, address="192.0.2.%d" % number) for number, host in enumerate(HOSTS)]
     assert action("perftest", variables, task=two, phase="start", peers=HOSTS)[1][0]["run_id"] != sent[0]["run_id"]
-    result, own = action("perftest", variables, phase="start", peers=[dict(name="vm01", address="10.0.0.1", ports=dict(ib="x")), "vm02"], run_id="mine", self_name="a")
+    peers = [dict(name="vm01", address="10.0.0.1", ports=dict(ib="x")), "vm02"]
+    result, own = action("perftest", variables, phase="start", peers=peers, run_id="mine", self_name="a")
     assert own[0]["run_id"] == result["run_id"] == "mine" and own[0]["self_name"] == "a" and own[0]["peers"][0]["address"] == "10.0.0.1"
 
 

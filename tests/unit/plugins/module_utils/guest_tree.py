@@ -72,7 +72,8 @@ class Tree:
 
     def __init__(self, root, name="vm01"):
         self.root = root
-        for folder in ("usr/bin", "usr/sbin", "etc/NetworkManager/system-connections", "etc/security/limits.d", "etc/init.d", "tmp", "var/tmp", "root", "sys/class/net"):
+        for folder in ("usr/bin", "usr/sbin", "etc/NetworkManager/system-connections", "etc/security/limits.d", "etc/init.d", "tmp", "var/tmp", "root",
+                       "sys/class/net"):
             (root / folder).mkdir(parents=True, exist_ok=True)
         (root / "etc/hostname").write_text(name + "\n")
         self.state = {"net": {"lo": dict(addresses=["127.0.0.1/8"], mtu=65536), "ens192": dict(addresses=["192.0.2.11/24"], mtu=1500)}}

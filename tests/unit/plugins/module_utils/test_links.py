@@ -64,8 +64,10 @@ def test_a_wrong_link_type_is_told_from_no_device(tmp_path):
 
 
 @pytest.mark.parametrize("layer, state, phys, code", [
-    ("InfiniBand", "4: ACTIVE", "5: LinkUp", ""), ("InfiniBand", "2: INIT", "5: LinkUp", "LINK_IN_INIT"), ("InfiniBand", "1: DOWN", "5: LinkUp", "LINK_IN_INIT"),
-    ("InfiniBand", "1: DOWN", "2: Polling", "LINK_NOT_UP"), ("Ethernet", "1: DOWN", "3: Disabled", "LINK_DISABLED"), ("Ethernet", "1: DOWN", "2: Polling", "LINK_NOT_UP"),
+    ("InfiniBand", "4: ACTIVE", "5: LinkUp", ""), ("InfiniBand", "2: INIT", "5: LinkUp", "LINK_IN_INIT"),
+    ("InfiniBand", "1: DOWN", "5: LinkUp", "LINK_IN_INIT"),
+    ("InfiniBand", "1: DOWN", "2: Polling", "LINK_NOT_UP"), ("Ethernet", "1: DOWN", "3: Disabled", "LINK_DISABLED"),
+    ("Ethernet", "1: DOWN", "2: Polling", "LINK_NOT_UP"),
 ])
 def test_a_missing_subnet_manager_is_told_from_cable_trouble(tmp_path, layer, state, phys, code):
     tree = Tree(tmp_path)
@@ -76,7 +78,8 @@ def test_a_missing_subnet_manager_is_told_from_cable_trouble(tmp_path, layer, st
 
 
 def test_the_gid_index_is_computed_and_never_a_v1_one():
-    port = dict(gids=[dict(index=0, type="RoCE v2", ipv4=""), dict(index=4, type="IB/RoCE v1", ipv4="192.168.5.11"), dict(index=5, type="RoCE v2", ipv4="192.168.9.1"),
+    port = dict(gids=[dict(index=0, type="RoCE v2", ipv4=""), dict(index=4, type="IB/RoCE v1", ipv4="192.168.5.11"),
+                      dict(index=5, type="RoCE v2", ipv4="192.168.9.1"),
                       dict(index=7, type="RoCE v2", ipv4="192.168.5.11")])
     assert ports.gid_index(port, "192.168.5.11/24") == 7 and ports.gid_index(port) == 5 and ports.gid_index(port, "10.0.0.1") is None
     assert ports.ipv4_of("0000:0000:0000:0000:0000:ffff:c0a8:050b") == "192.168.5.11" and ports.ipv4_of("fe80::1") == ""
@@ -240,12 +243,14 @@ def test_all_findings_of_all_ports_come_at_once(tree):
 def test_a_port_that_ibstatus_does_not_show_is_a_finding(tree):
     tree.program("ibstatus", "cat <<'E'\n%sE\n" % IBSTATUS)
     found = info(tree)["findings"]
-    assert [one["code"] for one in found if one["level"] == "error"] == ["TOOLS_DIFFER"] and "mlx5_1" in [one["thing"] for one in found if one["code"] == "TOOLS_DIFFER"][0]
+    errors = [one for one in found if one["level"] == "error"]
+    assert [one["code"] for one in errors] == ["TOOLS_DIFFER"] and "mlx5_1" in errors[0]["thing"]
 
 
 def test_reach_believes_answers_and_not_the_return_code_alone(tree):
     tree.program("ping", 'for a; do :; done\ncase $a in\n*.12) echo "2 packets transmitted, 2 received, 0% packet loss"; exit 0;;\n'
-                         '*.13) echo "ping: local error: message too long, mtu=1500"; echo "2 packets transmitted, 0 received, +2 errors, 100% packet loss"; exit 1;;\n'
+                         '*.13) echo "ping: local error: message too long, mtu=1500"\n'
+                         'echo "2 packets transmitted, 0 received, +2 errors, 100% packet loss"; exit 1;;\n'
                          '*) echo "2 packets transmitted, 0 received, 100% packet loss"; exit 0;;\nesac\n')
     peers = [dict(address="192.168.5.%d" % number, mtu=9000, role="roce") for number in (12, 13, 14)]
     rows = info(tree, reach=peers)["reach"]

@@ -56,7 +56,8 @@ if not server:
 try:
     peer = socket.create_connection((server, port))
 except OSError:
-    sys.stderr.write("Couldn't connect to %s:%d\\nUnable to open file descriptor for socket connection Unable to init the socket connection\\n" % (server, port))
+    sys.stderr.write("Couldn't connect to %s:%d\\n" % (server, port))
+    sys.stderr.write("Unable to open file descriptor for socket connection Unable to init the socket connection\\n")
     sys.exit(1)
 note("begin")
 peer.recv(1)
@@ -99,7 +100,8 @@ class Site:
                 tree.program("ib_" + test, TOOL.format(python=sys.executable))
 
     def guest(self, name, phase, check=False, **more):
-        params = dict(phase=phase, run_id="run1", self_name=name, peers=[dict(name=one, address=self.addresses[one]) for one in self.names], fabrics=["ib", "roce"],
+        peers = [dict(name=one, address=self.addresses[one]) for one in self.names]
+        params = dict(phase=phase, run_id="run1", self_name=name, peers=peers, fabrics=["ib", "roce"],
                       tests=["send_bw", "send_lat"], iterations=None, extra_args=[], numa=False, port=self.port, control_port=self.control, connect_timeout=1,
                       start_timeout=3, listen_timeout=5, test_timeout=10, timeout=60)
         params.update(more)
@@ -282,7 +284,8 @@ def test_collect_ends_a_run_at_its_deadline(site):
 
 def test_names_and_ports_are_checked_before_anything_starts(site):
     here = site(2)
-    for more, code in ((dict(self_name="vm09"), "SCHEDULE"), (dict(run_id="../x"), "RUN_ID"), (dict(control_port=here.port), "PORTS"), (dict(peers=[dict(address="x")]), "PEERS")):
+    for more, code in ((dict(self_name="vm09"), "SCHEDULE"), (dict(run_id="../x"), "RUN_ID"), (dict(control_port=here.port), "PORTS"),
+                       (dict(peers=[dict(address="x")]), "PEERS")):
         with pytest.raises(RdmaError) as err:
             here.start("vm01", **more)
         assert err.value.code == code

@@ -54,8 +54,10 @@ def tree(tmp_path):
     tree = Tree(tmp_path)
     tarball(tree)
     (tree.root / "packages").write_text("bash\n")
-    tree.program("rpm", 'shift\ncode=0\nfor p; do grep -qx "$p" $(dirname $0)/../../packages && echo "$p-1" || { echo "package $p is not installed"; code=1; }; done\nexit $code\n')
-    tree.program("dnf", 'shift 2\necho "$*" >> $(dirname $0)/../../dnf.log\nfor p; do [ "$p" = nowhere ] && { echo "Error: Unable to find a match: nowhere" >&2; exit 1; }\n'
+    tree.program("rpm", 'shift\ncode=0\nfor p; do grep -qx "$p" $(dirname $0)/../../packages && echo "$p-1" || {\n'
+                        'echo "package $p is not installed"; code=1; }; done\nexit $code\n')
+    tree.program("dnf", 'shift 2\necho "$*" >> $(dirname $0)/../../dnf.log\nfor p; do [ "$p" = nowhere ] && {\n'
+                        'echo "Error: Unable to find a match: nowhere" >&2; exit 1; }\n'
                         'echo "$p" >> $(dirname $0)/../../packages; done\n')
     tree.program("uname", "echo 4.18.0-147.el8.x86_64\n")
     tree.program("modinfo", MODINFO)
@@ -66,7 +68,8 @@ def tree(tmp_path):
 
 
 def run(tree, check=False, **more):
-    params = dict(provider="mlnx_ofed", version=WANTED, source=TARBALL, checksum=None, prerequisites=[], installer_arguments=[], firmware_update=False, reload="openibd",
+    params = dict(provider="mlnx_ofed", version=WANTED, source=TARBALL, checksum=None, prerequisites=[], installer_arguments=[],
+                  firmware_update=False, reload="openibd",
                   memlock="unlimited", memlock_file="90-vhpc-rdma.conf", timeout=60)
     params.update(more)
     return ofed_guest.work(tree.guest(check, **params))

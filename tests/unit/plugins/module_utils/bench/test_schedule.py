@@ -43,8 +43,9 @@ def test_walking_with_waits_never_locks_up_and_never_makes_a_host_busy_twice():
     todo = {name: schedule.walk(names, name) for name in names}
     done = 0
     while any(todo.values()):
-        ready = [(name, part[0]) for name, part in sorted(todo.items(), reverse=True) if part and any(
-            other and other["partner"] == name and other["round"] == part[0]["round"] for other in [todo[part[0]["partner"]][:1] and todo[part[0]["partner"]][0]])]
+        heads = {name: part[0] for name, part in todo.items() if part}
+        ready = [(name, step) for name, step in sorted(heads.items(), reverse=True)
+                 if heads.get(step["partner"], {}).get("partner") == name and heads[step["partner"]]["round"] == step["round"]]
         assert ready, "nobody can go on"
         name, step = ready[done % len(ready)]
         todo[name].pop(0)

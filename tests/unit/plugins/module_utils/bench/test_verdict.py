@@ -18,7 +18,8 @@ PAPER = pathlib.Path(__file__).resolve().parents[6] / "shared" / "paper" / "perf
 
 def bw_table(full=97.3, dip=None, unit="Gb/sec"):
     """An ib_send_bw -a table: the message rate limits small sizes, the link large ones; dip: (size, value)."""
-    lines = ["                    Send BW Test", " Link type       : Ethernet", " #bytes     #iterations    BW peak[%s]    BW average[%s]   MsgRate[Mpps]" % (unit, unit)]
+    lines = ["                    Send BW Test", " Link type       : Ethernet",
+             " #bytes     #iterations    BW peak[%s]    BW average[%s]   MsgRate[Mpps]" % (unit, unit)]
     for size in SIZES:
         value = min(full, size * 8 * 6.4 / 1000) if size < 4096 else full - 40.0 / size
         if dip and size == dip[0]:
@@ -30,7 +31,8 @@ def bw_table(full=97.3, dip=None, unit="Gb/sec"):
 
 def lat_table(base=1.2):
     lines = ["                    Send Latency Test",
-             " #bytes #iterations    t_min[usec]    t_max[usec]  t_typical[usec]    t_avg[usec]    t_stdev[usec]   99% percentile[usec]   99.9% percentile[usec]"]
+             " #bytes #iterations    t_min[usec]    t_max[usec]  t_typical[usec]    t_avg[usec]    t_stdev[usec]   "
+             "99% percentile[usec]   99.9% percentile[usec]"]
     for size in SIZES:
         typical = base + size / 11800.0
         lines.append(" %-7d %-10d     %-7.2f        %-7.2f      %-7.2f            %-7.2f         %-7.2f         %-7.2f                 %-7.2f" % (
@@ -132,7 +134,8 @@ def test_the_papers_own_outputs_pass_with_a_warning_for_roce_at_512_kib():
                            ["compute-02", "compute-03"], {"compute-02": {"ib": 100.0, "roce": 100.0}, "compute-03": {"ib": 100.0, "roce": 100.0}}, LIMITS,
                            ["ib", "roce"], ["send_bw", "send_lat"])
     status = {(one["fabric"], one["test"]): one for one in found["verdicts"]}
-    assert {key: one["status"] for key, one in status.items()} == {("ib", "send_bw"): "pass", ("ib", "send_lat"): "pass", ("roce", "send_bw"): "warn", ("roce", "send_lat"): "pass"}
+    assert {key: one["status"] for key, one in status.items()} == {
+        ("ib", "send_bw"): "pass", ("ib", "send_lat"): "pass", ("roce", "send_bw"): "warn", ("roce", "send_lat"): "pass"}
     assert [one["size"] for one in status["roce", "send_bw"]["warnings"]] == [524288]
     assert (status["ib", "send_lat"]["value"], status["roce", "send_lat"]["value"]) == (1.07, 1.95)
     assert status["roce", "send_bw"]["value"] == pytest.approx(96.085) and found["summary"]["failed"] == 0 and found["blame"] == []
