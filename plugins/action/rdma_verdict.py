@@ -18,10 +18,10 @@ SHOWN = 8
 
 class ActionModule(RdmaAction):
     SPEC = dict(hosts=dict(type="list", elements="str"), variable=dict(type="str", default="verify_mesh_result"), results=dict(type="list", elements="dict"),
-                limits=dict(type="dict", options=LIMITS, default={}), enforce=dict(type="bool", default=True))
+                limits=dict(type="dict", options=LIMITS), enforce=dict(type="bool", default=True))
 
     def act(self, params, task_vars):
-        known = limits.resolve({name: value for name, value in params["limits"].items() if value is not None})
+        known = limits.resolve({name: value for name, value in (params["limits"] or {}).items() if value is not None})
         collected = self._collected(params, task_vars)
         hosts = sorted({host for result in collected for host in result.get("hosts") or []})
         fabrics = self._union(collected, "fabrics", ["ib", "roce"])

@@ -35,7 +35,6 @@ options:
   limits:
     description: Limits that replace the defaults. Each verdict says which limit it was judged by and where that comes from.
     type: dict
-    default: {}
     suboptions:
       bandwidth_percent:
         description: Least bandwidth in percent of the link rate; 95 when it is not set.
