@@ -121,7 +121,7 @@ def handler(world: World, host: Host, service: Service) -> type[BaseHTTPRequestH
             if service.is_sessions(path) and method == "POST":
                 if host.bmc is None or body.get("UserName") != USER or body.get("Password") != host.bmc.password:
                     raise Refusal(401, "ResourceAtUriUnauthorized",
-                              "While accessing the resource at '%1', the service received an authorization error '%2'.", path, "login failed")
+                                  "While accessing the resource at '%1', the service received an authorization error '%2'.", path, "login failed")
                 token, number = secrets.token_hex(16), str(len(sessions) + 1)
                 sessions[token] = number
                 answer = service.session(number)

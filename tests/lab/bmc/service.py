@@ -107,7 +107,7 @@ class Service:
             return "IDRAC.2.4." + name
         if name in ("SystemResetRequired",):
             return "iLO.2.23." + name
-        return "Base.1.12." + name
+        return "Base.1.13." + name
 
     def message(self, name: str, text: str, args: list[str] | None = None, related: list[str] | None = None) -> dict[str, Any]:
         good = name in ("Success", "SYS413", "SystemResetRequired")
@@ -144,7 +144,7 @@ class Service:
             ROOT + "/AccountService/Accounts": lambda: self._collection("/AccountService/Accounts", "ManagerAccount", [ROOT + "/AccountService/Accounts/2"]),
             ROOT + "/AccountService/Accounts/2": self._account,
             ROOT + "/AccountService/Roles": lambda: self._collection("/AccountService/Roles", "Role",
-                                                                    [ROOT + "/AccountService/Roles/" + role for role in ROLES]),
+                                                                     [ROOT + "/AccountService/Roles/" + role for role in ROLES]),
             ROOT + "/UpdateService": self._update_service,
             ROOT + "/UpdateService/FirmwareInventory": lambda: self._collection("/UpdateService/FirmwareInventory", "SoftwareInventory",
                                                                                 [ROOT + "/UpdateService/FirmwareInventory/%s" % name
@@ -485,6 +485,8 @@ class Service:
             job = next((job for job in self.bmc.jobs if job["id"] == name), None)
             if job is not None and head in (self.jobs_at, self.manager + "/Jobs"):
                 self.bmc.jobs.remove(job)
+                if job["state"] == "Scheduled":
+                    self.bmc.pending = {}  # the values go with their job: idrac_bios clears pending ones this way
                 return self.done()
         if method == "POST" and low in (bios + "/actions/bios.resetbios", bios + "/actions/bios.changepassword",
                                         self.manager.lower() + "/actions/manager.reset"):
