@@ -32,7 +32,6 @@ import pytest
 sys.path.insert(0, str(pathlib.Path(__file__).parent))
 
 import tools as witnesses  # noqa: E402
-from conftest import need  # noqa: E402
 from lab.bmc.__main__ import start  # noqa: E402
 
 CLIENTS = ("redfish-protocol-validator==1.3.2", "redfish-service-validator==3.1.8", "redfish-utilities==3.5.2", "sushy==5.14.0")
@@ -46,6 +45,14 @@ def sh(*words, env=None, timeout=300, **more):
     done = subprocess.run([str(word) for word in words], capture_output=True, text=True, timeout=timeout, env=env, **more)
     done.text = done.stdout + done.stderr
     return done
+
+
+def need(get):
+    """The tool, or the test is skipped with the reason."""
+    try:
+        return get()
+    except witnesses.Unavailable as why:
+        pytest.skip("this witness cannot be had here: %s" % why)
 
 
 @pytest.fixture(scope="session")
