@@ -86,4 +86,5 @@ class ActionModule(RdmaAction):
         elif result["reboot_required"]:
             hint = "reboot the host"
         raise RdmaError("prove the firmware settings", "%s, %s" % (self.host, card_tools.name(card)), why, hint,
-                        code="POWER_CYCLE" if result["power_cycle_required"] else "NOT_IN_FORCE", data=result)
+                        code="POWER_CYCLE" if result["power_cycle_required"] else "NOT_IN_FORCE",
+                        data={key: value for key, value in result.items() if key not in ("cards", "card")})  # dozens of parameters that nobody asked about
