@@ -43,7 +43,7 @@ class Bench:
         return subprocess.run(["ssh", "-F", "/dev/null", "-i", str(self.directory / "id_ed25519"),
                                "-o", "UserKnownHostsFile=%s" % (self.directory / "known_hosts"),
                                "-o", "GlobalKnownHostsFile=/dev/null", "-o", "IdentitiesOnly=yes", "-o", "BatchMode=yes", "-o", "LogLevel=ERROR", *options,
-                               "-p", str(guest.port), "root@" + guest.address, *words], input=text, text=True, capture_output=True, timeout=30,
+                               "-p", str(guest.port), "root@" + guest.address, *words], input=text, text=True, capture_output=True, timeout=30, check=False,
                               env={"PATH": os.environ["PATH"], "HOME": str(self.directory)})
 
     def wait(self, what, seconds: float = 5) -> None:

@@ -33,11 +33,13 @@ def hostvars(slow=1.0):
     judged = verdict.assess(items, HOSTS, {h: {"ib": 100, "roce": 100} for h in HOSTS}, limits.resolve(), ["ib", "roce"], ["send_bw", "send_lat"])
     changes = Changes("esxi")
     changes.add("card <b>0000:3b:00.0</b>", "LINK_TYPE_P1", "ETH(2)", "IB(1)", reboot="host")
+    reboot = Changes("vsphere")
+    reboot.add("host esxi01", "reboot", "up", "rebooted")
     out = {h: {"verify_mesh_result": {"results": [i for i in items if i["client"] == h]}, "guest_wait_result": {"changed": False},
                "guest_info_result": {"ports": [{"role": "ib", "state": "ACTIVE"}, {"role": "roce", "state": "ACTIVE"}], "kernel": "4.18.0"}} for h in HOSTS}
     out["vm01"]["verify_verdict_result"] = judged
     out["esxi01"] = {"esxi_firmware_result": changes.result(card={"psid": "MT_0000000008", "bdf": "0000:3b:00.0", "firmware": "16.32.1010"}),
-                     "vsphere_reboot_result": {"changed": True, "reasons": ["card: LINK_TYPE_P1"]}}
+                     "vsphere_reboot_result": reboot.result(reasons=["card: LINK_TYPE_P1"])}
     out["esxi02"] = {"esxi_info_result": {"failed": True, "msg": "Cannot choose the card on esxi02: PSID differs."}}
     return out
 
