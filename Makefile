@@ -4,13 +4,15 @@ LANES ?=
 PYTHON ?= python3
 export PYTHON
 
-.PHONY: help demo lab lab-stop test clean
+.PHONY: help demo lab lab-stop test study bench clean
 
 help:
 	@echo "make demo [HOSTS=16]   walk the whole road twice on the rehearsal lab, print a summary and the report's path"
 	@echo "make lab [HOSTS=16]    keep the rehearsal lab up and print its inventory and how to log in"
 	@echo "make lab-stop          stop it from another terminal"
 	@echo "make test [LANES=...]  run the test lanes (all, or the named ones: make test LANES=\"lint units-2.19\")"
+	@echo "make study [TABLES=..] judge the paper's claims by the paper's tables (or by TABLES) into build/study"
+	@echo "make bench             print what schedule, verdicts and report cost for 16, 64 and 256 hosts"
 	@echo "make clean             remove build/ and .venv"
 
 demo:
@@ -27,6 +29,14 @@ lab-stop:
 test:
 	@tests/lanes/prepare test
 	@tests/lanes/in-env python tests/lanes/run.py $(LANES)
+
+study:
+	@tests/lanes/prepare lab
+	@tests/lanes/in-env ansible-playbook -i localhost, playbooks/study.yml -e "study_directory=$(CURDIR)/build/study" -e "study_tables=$(TABLES)" -e "study_claims=$(CLAIMS)"
+
+bench:
+	@tests/lanes/prepare lab
+	@tests/lanes/in-env python tests/bench/scale.py
 
 clean:
 	rm -rf build .venv

@@ -44,7 +44,8 @@ def parse_ibstatus(text):
 
 def _ib_error(found, pattern, tool, why):
     messages = [line.strip() for line in found if line.strip()]
-    if not messages or not any(pattern.match(line) for line in messages):
+    # Other programs have fatal errors too, below a title of their own: these tools say nothing else.
+    if not messages or not any(pattern.match(line) for line in messages[:2]) or re.match(r"^(?::-\)|LAMMPS \(|Info: |-+$)", messages[0]):
         raise ParseError(tool, why, "\n".join(found))
     return re.sub(r"^(?:Fatal error:|Error:)\s*", "", "; ".join(messages))
 

@@ -65,7 +65,8 @@ TABLE = (
     ("soft-roce/*.server.txt", "perftest"), ("soft-roce/quiet/*.client.txt", "perftest"), ("soft-roce/quiet/*.server.txt", "perftest"),
     ("soft-roce/*.json", "perftest"),
     ("osu/*", "osu"), ("benchmarks/osu/imb-*", "imb"), ("benchmarks/osu/omb*", "osu"), ("benchmarks/osu/stackhpc/*/*.txt", "osu"),
-    ("benchmarks/osu/repeat5/*", "osu"),
+    ("benchmarks/osu/repeat5/*", "osu"), ("benchmarks/applogs/openfoam/*", "openfoam"), ("benchmarks/applogs/wrf/rsl.*", "wrf"),
+    ("benchmarks/applogs/lammps/*", "lammps"), ("benchmarks/applogs/gromacs/*", "gromacs"), ("benchmarks/applogs/namd/*.log", "namd"),
     ("*", NO_PARSER),
 )
 # Files that hold something else than an output of their tool.
@@ -100,6 +101,7 @@ COUNTED = {
     "openibd": lambda out: (len(out["steps"]) + len(out.get("status", {})), "step or list"), "ibdev2netdev": lambda out: (len(out["ports"]), "port"),
     "show_gids": lambda out: (len(out["gids"]), "GID"),
 }
+COUNTED.update((name, lambda out: (int(out["value"] is not None), "figure of merit")) for name in ("openfoam", "wrf", "lammps", "gromacs", "namd"))
 # How many there have to be, counted in another way than the parser counts.
 LINES = {
     "vib_list": r"^.*(?:VMwareCertified|VMwareAccepted|PartnerSupported|CommunitySupported)", "ibstatus": r"^\s*Infiniband device '", "ibstat": r"^\s*CA '",
@@ -115,7 +117,8 @@ def captures():
     for folder, dummy, files in os.walk(CAPTURES):
         for name in files:
             path = os.path.relpath(os.path.join(folder, name), CAPTURES).replace(os.sep, "/")
-            if name.endswith((".txt", ".err", ".json")) and path != "INDEX.tsv":
+            log = "/applogs/" in path and (name.startswith(("rsl.", "log.")) or name.endswith(".log"))
+            if (log or name.endswith((".txt", ".err", ".json"))) and path != "INDEX.tsv":
                 out.append(path)
     return sorted(out)
 
