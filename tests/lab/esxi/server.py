@@ -28,6 +28,7 @@ from .sh import Buffer, Exit, Io, Reader, Shell, Stop, new_shell
 
 WORKERS = 64
 BANNER = "OpenSSH_8.3"
+BIND_ATTEMPTS = 50  # a tenth of a second apart
 SLOW = 0.5  # seconds that slow_host adds to a command
 
 
@@ -236,6 +237,7 @@ class EsxiFace:
         self.listeners: dict[str, tuple[int, Any]] = {}  # host: (boots when it was opened, acceptor)
         self.loop = asyncio.new_event_loop()
         self.thread: threading.Thread | None = None
+        self.stopping = False
         self.pool = concurrent.futures.ThreadPoolExecutor(WORKERS, "esxi-shell")
         self.locks: dict[str, asyncio.Lock] = {}
 
@@ -253,6 +255,7 @@ class EsxiFace:
     def stop(self) -> None:
         if self.thread is None:
             return
+        self.stopping = True
         asyncio.run_coroutine_threadsafe(self._close_all(), self.loop).result(30)
         self.loop.call_soon_threadsafe(self.loop.stop)
         self.thread.join(10)
@@ -273,7 +276,7 @@ class EsxiFace:
         await asyncio.sleep(0)
 
     def _changed(self, kind: str, name: str) -> None:
-        if kind == "host" and self.thread is not None and name in self.servers:
+        if kind == "host" and not self.stopping and name in self.servers:
             self.loop.call_soon_threadsafe(lambda: self.loop.create_task(self._sync(name)))
 
     async def _sync(self, name: str) -> None:
@@ -287,11 +290,22 @@ class EsxiFace:
             if held or not host.ssh_up:
                 return
             boots = host.boots
-            acceptor = await asyncssh.listen(
-                host.address, host.ssh_port, server_factory=lambda: Server(self, host), server_host_keys=[self.host_key], encoding=None, line_editor=False,
-                process_factory=lambda process: self._session(host, process), sftp_factory=lambda chan: Files(self, host, chan), allow_scp=True,
-                server_version=BANNER, reuse_address=True, login_timeout=30, compression_algs=["none"], backlog=128)
-            self.listeners[name] = (boots, acceptor)
+            self.listeners[name] = (boots, await self._listen(host))
+
+    async def _listen(self, host: Host) -> Any:
+        """Listen, after a while of trying where somebody still holds the port."""
+        for attempt in range(BIND_ATTEMPTS):
+            try:
+                return await asyncssh.listen(
+                    host.address, host.ssh_port, server_factory=lambda: Server(self, host), server_host_keys=[self.host_key], encoding=None, line_editor=False,
+                    process_factory=lambda process: self._session(host, process), sftp_factory=lambda chan: Files(self, host, chan), allow_scp=True,
+                    server_version=BANNER, reuse_address=True, login_timeout=30, compression_algs=["none"], backlog=128)
+            except OSError as fault:
+                if attempt == BIND_ATTEMPTS - 1:
+                    self.world.note("esxi", host.name, "cannot listen on %s:%d: %s" % (host.address, host.ssh_port, fault.strerror))
+                    raise
+                await asyncio.sleep(0.1)
+        return None
 
     async def _close(self, name: str) -> None:
         dummy, acceptor = self.listeners.pop(name)

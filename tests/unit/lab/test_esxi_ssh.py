@@ -10,6 +10,7 @@ import concurrent.futures
 import os
 import pathlib
 import shutil
+import socket
 import subprocess
 import sys
 import threading
@@ -191,6 +192,21 @@ def test_ssh_that_is_not_to_start_with_the_host_stays_away_after_a_reboot(lab):
     assert refused(lab, "esxi01")
     lab.world.hosts["esxi01"].services["TSM-SSH"].running = True  # as vCenter would start it
     lab.world.tell("host", "esxi01")
+    assert lab.wait("esxi01", "hostname")[0] == "esxi01\n"
+
+
+def test_a_port_that_is_taken_for_a_moment_is_waited_for(lab):
+    host = lab.world.hosts["esxi01"]
+    host.services["TSM-SSH"].running = False
+    lab.world.tell("host", "esxi01")
+    until(lambda: refused(lab, "esxi01"))
+    with socket.socket() as taken:
+        taken.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        taken.bind((host.address, host.ssh_port))
+        taken.listen()
+        host.services["TSM-SSH"].running = True
+        lab.world.tell("host", "esxi01")
+        time.sleep(0.3)
     assert lab.wait("esxi01", "hostname")[0] == "esxi01\n"
 
 
