@@ -40,7 +40,9 @@ def read(system):
         base = "%s/%s" % (CLASS, device)
         numbers = [int(number) for number in system.listdir(base + "/ports") if number.isdigit()]
         for number in sorted(numbers):
-            out.append(_port(system, device, base, number))
+            # A device that is just coming or going shows its folder before, or after, its files.
+            if system.line("%s/ports/%d/link_layer" % (base, number)):
+                out.append(_port(system, device, base, number))
     return out
 
 

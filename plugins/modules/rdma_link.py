@@ -185,6 +185,7 @@ SPEC = dict(
     state=dict(type="str", choices=["active", "any"], default="active"),
     timeout=dict(type="int", default=60),
 )
+APPEAR = 15  # seconds
 
 
 def addresses(system):
@@ -233,11 +234,23 @@ def observe(guest, role, options, all_ports, devices):
     return dict(role=role, port=port, found=found, wanted=dict(profile=profile, address=options.get("address", ""), mtu=mtu, path=path))
 
 
+def observe_all(guest, wanted):
+    """The views of all ports, and all network devices. After a restart of the driver devices may take a moment to appear."""
+    deadline = time.time() + (0 if guest.check_mode else min(guest.params["timeout"], APPEAR))
+    while True:
+        all_ports, devices = rdma.read(guest.system), addresses(guest.system)
+        try:
+            return [observe(guest, role, wanted[role], all_ports, devices) for role in sorted(wanted)], devices
+        except RdmaError as err:
+            if err.code not in ("NO_DEVICE", "NO_NETDEV") or time.time() >= deadline:
+                raise
+        time.sleep(0.25)
+
+
 def plan(guest, changes, wanted):
     """Observe all ports, refuse what cannot be, and put the differences into changes."""
-    all_ports, devices = rdma.read(guest.system), addresses(guest.system)
     try:
-        views = [observe(guest, role, wanted[role], all_ports, devices) for role in sorted(wanted)]
+        views, devices = observe_all(guest, wanted)
     except RdmaError as err:
         if not guest.check_mode or err.code not in ("NO_DEVICE", "LINK_TYPE", "NO_NETDEV"):
             raise

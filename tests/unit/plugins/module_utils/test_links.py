@@ -2,6 +2,8 @@
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
+import threading
+
 import pytest
 
 from ansible_collections.vhpc.rdma.plugins.module_utils import links, ports
@@ -255,3 +257,12 @@ def test_reach_believes_answers_and_not_the_return_code_alone(tree):
     peers = [dict(address="192.168.5.%d" % number, mtu=9000, role="roce") for number in (12, 13, 14)]
     rows = info(tree, reach=peers)["reach"]
     assert [row["ok"] for row in rows] == [True, False, False] and "too long" in rows[1]["text"]
+
+
+def test_a_device_that_appears_a_moment_after_the_driver_is_waited_for(tmp_path):
+    tree = Tree(tmp_path)
+    late = threading.Timer(0.6, tree.card)
+    late.start()
+    done = link(tree, ib=dict(IB), timeout=10)
+    late.join()
+    assert [port["state"] for port in done["ports"]] == ["ACTIVE"] and done["changed"] is False

@@ -304,3 +304,10 @@ def test_old_runs_are_cleared_away(site):
     left = system.listdir(mesh.FOLDER)
     assert left == ["old%d" % number for number in range(8 - mesh.KEEP, 8)] + ["run1"]
     assert here.collect("vm01")["finished"]
+
+
+def test_a_listening_port_is_read_from_proc():
+    table = ("  sl  local_address rem_address   st tx_queue rx_queue tr tm->when retrnsmt   uid  timeout inode\n"
+             "   0: 00000000:4853 00000000:0000 0A 00000000:00000000 00:00000000 00000000     0        0 1 1\n"
+             "   1: 0100007F:1F90 0100007F:4854 01 00000000:00000000 00:00000000 00000000     0        0 2 1\n")
+    assert mesh.listens(table, 18515) and not mesh.listens(table, 8080) and not mesh.listens(table, 18516) and not mesh.listens("", 18515)
