@@ -87,6 +87,7 @@ class GuestFace:
             self._locks[vm.name] = asyncio.Lock()
             self.connections[vm.name], self.calls[vm.name] = set(), set()
             self._trees[vm.name] = Tree(self.world, vm, port, self._tokens[vm.name])
+            self._trees[vm.name].clear()
         for vm in self.vms():
             await self._follow(vm)
 

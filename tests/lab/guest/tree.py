@@ -92,6 +92,13 @@ def tarball() -> bytes:
     return out.getvalue()
 
 
+def _link(source: Path, target: Path) -> None:
+    try:
+        os.link(source, target)
+    except OSError:  # a file system without hard links
+        shutil.copy2(source, target)
+
+
 class Tree:
     """The files of one guest."""
 
@@ -100,6 +107,11 @@ class Tree:
         self._stub = STUB % {"port": port, "token": token}
         self._sys: dict[str, str] = {}
         self._programs: set[str] = set()
+
+    def clear(self) -> None:
+        """Remove what another lab left here: its world is gone, and so is what was installed in it."""
+        if (self.root / STUB_HOME).is_dir():
+            shutil.rmtree(self.root)
 
     def make(self, names: dict[str, str]) -> None:
         """Everything that is there before anything is installed. names: address -> host name for /etc/hosts."""
@@ -130,13 +142,20 @@ class Tree:
         for name in MACHINE_PROGRAMS:
             path, real = self.root / "usr/bin" / name, shutil.which(name, path="/usr/bin:/bin")
             if real and not path.exists():
-                path.write_text('#!/bin/sh\nexec %s "$@"\n' % real)
-                path.chmod(0o755)
+                self._script(path, '#!/bin/sh\nexec %s "$@"\n' % real)
         for name in ("numactl", "taskset", "nice", "chrt"):
             path = self.root / "usr/bin" / name
             if not path.exists():
-                path.write_text(PINNING)
-                path.chmod(0o755)
+                self._script(path, PINNING)
+
+    def _script(self, path: Path, text: str) -> None:
+        """A script that is the same in every guest: one file with a link per guest."""
+        shared = self.root.parent / ".programs" / path.name
+        if not shared.exists():
+            shared.parent.mkdir(exist_ok=True)
+            shared.write_text(text)
+            shared.chmod(0o755)
+        _link(shared, path)
 
     def programs(self, paths: set[str]) -> None:
         """Make exactly these paths (relative to the root) programs of the lab."""
@@ -147,10 +166,7 @@ class Tree:
             target = self.root / path
             target.unlink(missing_ok=True)
             target.parent.mkdir(parents=True, exist_ok=True)
-            try:
-                os.link(stub, target)
-            except OSError:  # a file system without hard links
-                shutil.copy2(stub, target)
+            _link(stub, target)
         self._programs = set(paths)
 
     # ---- sysfs --------------------------------------------------------------------------------------------------------
@@ -168,11 +184,14 @@ class Tree:
                     parent.rmdir()
                 except OSError:
                     break
+        made: set[Path] = set()
         for name, text in new.items():
             if self._sys.get(name) == text:
                 continue
             path = self.root / "sys" / name
-            path.parent.mkdir(parents=True, exist_ok=True)
+            if path.parent not in made:
+                path.parent.mkdir(parents=True, exist_ok=True)
+                made.add(path.parent)
             if text.startswith("->"):
                 path.unlink(missing_ok=True)
                 path.symlink_to(text[2:])
