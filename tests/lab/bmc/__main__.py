@@ -59,7 +59,7 @@ def main() -> None:
     stopping = threading.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *dummy: stopping.set())
-    world, face, inventory = start(args.hosts, args.dir, args.network, args.vendor)
+    dummy, face, inventory = start(args.hosts, args.dir, args.network, args.vendor)
     print("%d BMCs are up; inventory: %s" % (args.hosts, inventory), flush=True)
     stopping.wait()
     face.stop()

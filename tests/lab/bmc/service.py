@@ -561,6 +561,8 @@ class Service:
             wrong = registry.problem(self.bmc.vendor, name, value, held, profile)
             if wrong in ("type", "value"):
                 raise self._bad_value(wrong, name, value)
+            if wrong == "read-only" and registry.HPE_PROFILES.get(wanted.get("WorkloadProfile", ""), {}).get(name) == value:
+                continue  # the profile of the same request sets it so
             if wrong:
                 messages.append(({"unknown": "PropertyUnknown", "read-only": "PropertyNotWritable"}[wrong], ["#/Attributes/" + name]))
             else:

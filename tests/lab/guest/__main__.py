@@ -91,7 +91,7 @@ def main() -> None:
     stopping = threading.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *dummy: stopping.set())
-    world, face, inventory = start(args.hosts, args.dir, args.network or free_network(), args.ofed)
+    dummy, face, inventory = start(args.hosts, args.dir, args.network or free_network(), args.ofed)
     print("%d guests are up; inventory: %s" % (args.hosts, inventory), flush=True)
     stopping.wait()
     face.stop()
