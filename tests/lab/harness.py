@@ -35,16 +35,20 @@ class Site:
         self.lab.stop()
         shutil.rmtree(self.sockets, ignore_errors=True)
 
-    def run(self, playbook: str, *extra: str, directory: str = "") -> "Outcome":
-        """playbook: a file below playbooks/, or a path."""
+    def run(self, playbook: str, *extra: str) -> "Outcome":
+        """playbook: a file below playbooks/, or a path. All runs share one run directory, as a user's do; each outcome keeps a copy."""
         self.runs += 1
         name = "%02d-%s" % (self.runs, Path(playbook).stem)
-        target = self.directory / (directory or name)
+        target = self.directory / "run"
+        for old in target.glob("*.*"):
+            old.unlink()
         path = TOP / "playbooks" / playbook
         words = ["-e", "vhpc_run_dir=%s" % target, "-e", "fabric_directory=%s" % (self.directory / "switch"),
                  "-e", json.dumps(TIMEOUTS)] + list(extra)
         code, seconds, summary = play(name, str(path if path.exists() else playbook), self.lab, self.env, words, quiet=True)
-        return Outcome(code, seconds, summary, target, (self.directory / (name + ".log")).read_text())
+        kept = self.directory / name
+        shutil.copytree(target, kept) if target.exists() else kept.mkdir()
+        return Outcome(code, seconds, summary, kept, (self.directory / (name + ".log")).read_text())
 
 
 # Long enough for a slow machine, short enough for a test of a host that never comes back.

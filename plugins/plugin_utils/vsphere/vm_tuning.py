@@ -31,7 +31,7 @@ def vm_plain(row: dict) -> dict:
 
     def amount(allocation: t.Any, name: str, unset: int) -> int:
         value = getattr(allocation, name, None) if allocation else None
-        return unset if value is None else value
+        return unset if value is None else int(value)  # pyVmomi's own long is nothing that Ansible can keep
 
     return dict(
         power=str(row["runtime.powerState"] or ""), cpus=hardware.numCPU, cores_per_socket=hardware.numCoresPerSocket or 1, memory_mb=hardware.memoryMB,
