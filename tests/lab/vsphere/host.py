@@ -62,7 +62,7 @@ class HostSystem(Entity):
             "pciPassthruSystem": PciPassthruSystem(face, self), "powerSystem": PowerSystem(face, self), "kernelModuleSystem": KernelModuleSystem(face, self),
             "serviceSystem": ServiceSystem(face, self), "imageConfigManager": ImageConfigManager(face, self), "networkSystem": NetworkSystem(face, self),
             "virtualNicManager": VirtualNicManager(face, self), "hostAccessManager": HostAccessManager(face, self),
-            "assignableHardwareManager": AssignableHardwareManager(face, self),
+            "assignableHardwareManager": AssignableHardwareManager(face, self), "autoStartManager": AutoStartManager(face, self),
             "advancedOption": OptionManager(face, "EsxHostAdvSettings-%s" % moid.split("-")[1], name)}
 
         self.reflection = {"executer": MethodExecuter(face, self), "types": DynamicTypeManager(face, self)}
@@ -565,6 +565,17 @@ class NetworkSystem(HostPart):
         return vim.host.NetworkInfo(pnic=[self._pnic(vmnic, bdf) for vmnic, bdf in names.items()], vswitch=switches, proxySwitch=proxies, portgroup=groups,
                                     vnic=self.vnics(),
                                     dnsConfig=self.get_dnsConfig(), ipV6Enabled=False, atBootIpV6Enabled=False)
+
+
+class AutoStartManager(HostPart):
+    """No VM starts with the host; clients ask all the same (libvirt follows the reference unseen)."""
+
+    kind, prefix = vim.host.AutoStartManager, "autoStartManager"
+
+    def get_config(self) -> Any:
+        return vim.host.AutoStartManager.Config(defaults=vim.host.AutoStartManager.SystemDefaults(enabled=False, startDelay=120, stopDelay=120,
+                                                                                                  waitForHeartbeat=False,
+                                                                                                  stopAction="PowerOff"))
 
 
 def port_group(vmk: str) -> str:

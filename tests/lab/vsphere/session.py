@@ -105,7 +105,6 @@ class OptionManager(Managed):
     """Options of a host or of vCenter over a dictionary; `open_ended` lets unknown names in (vCenter does for config.*)."""
 
     kind = vim.option.OptionManager
-    unset = ("supportedOption",)
 
     def __init__(self, face: VsphereFace, moid: str, host: str = "") -> None:
         super().__init__(face, moid)
@@ -122,6 +121,17 @@ class OptionManager(Managed):
 
     def get_setting(self) -> list[Any]:
         return [vim.option.OptionValue(key=name, value=value) for name, value in sorted(self.table().items())]
+
+    def get_supportedOption(self) -> list[Any]:
+        return [vim.option.OptionDef(key=name, label=name, summary=name, optionType=self._type(value)) for name, value in sorted(self.table().items())]
+
+    @staticmethod
+    def _type(value: Any) -> Any:
+        if isinstance(value, bool):
+            return vim.option.BoolOption(supported=True, defaultValue=value, valueIsReadonly=False)
+        if isinstance(value, int):
+            return vim.option.LongOption(min=-2 ** 31, max=2 ** 31 - 1, defaultValue=value, valueIsReadonly=False)
+        return vim.option.StringOption(defaultValue=str(value), valueIsReadonly=False)
 
     def QueryOptions(self, call: Call, name: str | None = None) -> list[Any]:
         table = self.table()
