@@ -96,8 +96,8 @@ def test_vmware_host_facts(rehearsal):
     found, host = facts["ansible_facts"], rehearsal.world.hosts[HOST]
     assert (found["ansible_hostname"], found["ansible_distribution_version"], found["ansible_distribution_build"]) == (HOST, host.version, host.build)
     assert (found["ansible_processor_cores"], found["ansible_memtotal_mb"], found["ansible_uuid"]) == (48, 393216, host.uuid)
-    assert found["datacenter"] == "HPC" and found["cluster"] == "hpc-cluster" and found["ansible_interfaces"] == ["vmk0",
-        "vmk1"] and found["ansible_in_maintenance_mode"] is False
+    assert (found["datacenter"], found["cluster"], found["ansible_interfaces"]) == ("HPC", "hpc-cluster", ["vmk0", "vmk1"])
+    assert found["ansible_in_maintenance_mode"] is False
 
 
 def test_maintenance_modes_of_both_collections(rehearsal):

@@ -21,8 +21,7 @@ def virsh(rehearsal):
     program, libraries = need(tools.virsh)
     login = rehearsal.login
     credentials = rehearsal.directory / "auth.conf"
-    credentials.write_text("[credentials-lab]\nusername=%s\npassword=%s\n[auth-esx-%s]\ncredentials=lab\n" % (login["username"], login["password"],
-        login["hostname"]))
+    credentials.write_text("[credentials-lab]\nusername=%(username)s\npassword=%(password)s\n[auth-esx-%(hostname)s]\ncredentials=lab\n" % login)
     uri = "vpx://%s@%s:%d/HPC/hpc-cluster/%s?no_verify=1" % (login["username"].replace("@", "%40"), login["hostname"], login["port"], HOST)
     env = dict(os.environ, LD_LIBRARY_PATH=libraries, LIBVIRT_AUTH_FILE=str(credentials), LC_ALL="C", HOME=str(rehearsal.directory))
 
