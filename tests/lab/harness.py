@@ -10,25 +10,30 @@ import json
 import shutil
 import tempfile
 from pathlib import Path
+from typing import Callable, Sequence
 
 from . import site as sites
 from .lab import Lab
 from .runner import TOP, environment, play
+from .world import World
 
 
 class Site:
     """A lab and the playbooks against it; everything lies below one directory."""
 
-    def __init__(self, directory: Path, hosts: int) -> None:
+    def __init__(self, directory: Path, hosts: int | Sequence[int] = 2, prepare: Callable[[World], None] | None = None) -> None:
+        """hosts: as lab.site.build takes it; prepare changes the world before anything listens."""
         self.directory = directory
         self.sockets = tempfile.mkdtemp(prefix="vhpc-")  # a socket's path is at most 107 bytes long
         self.lab = Lab(directory / "lab", world=sites.build(hosts))
         self.world = self.lab.world
+        if prepare:
+            prepare(self.world)
         for host in self.world.hosts.values():
             host.boot_seconds = 0.5
         self.world.guest_boot_seconds = 0.2
         self.lab.start()
-        self.env = environment(directory, max(hosts, 4), self.sockets)
+        self.env = environment(directory, max(len(self.world.hosts), 4), self.sockets)
         self.runs = 0
 
     def stop(self) -> None:

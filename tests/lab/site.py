@@ -4,13 +4,15 @@
 
 """The site that the lab rehearses: the paper's hardware, left over from SR-IOV, with a real site's unevenness.
 
-build(n) gives n hosts and n VMs. The pattern repeats every 16 hosts:
+build(n) gives n hosts and n VMs, build([5, 9]) those with these numbers. The pattern repeats every 16 hosts:
 10 have no MFT, 3 have MFT 4.18, 2 a newer one, 1 is already right; 8 cannot rebind a device without a reboot;
 4 have a BIOS setting pending; 3 have the ConnectX-5 at another address, numbered first by mst;
 one (14) followed the paper before and hides FORCE_ETH_PCI_SUBCLASS=1 behind ADVANCED_PCI_SETTINGS=0.
 """
 
 from __future__ import annotations
+
+from typing import Sequence
 
 from .world import ETH, IB, Bmc, Card, File, Host, Nv, Passthru, Port, Service, Vib, Vm, World
 
@@ -136,13 +138,15 @@ def add_vm(world: World, number: int) -> Vm:
     return vm
 
 
-def build(hosts: int = 16) -> World:
+def build(hosts: int | Sequence[int] = 16) -> World:
+    """So many hosts, or the ones with these numbers, each with its VM."""
+    numbers = range(1, hosts + 1) if isinstance(hosts, int) else hosts
     world = World()
     world.datastores[DATASTORE] = {path: File(("content of %s\n" % path).encode() * 64, list(vibs), bundle) for path, (vibs, bundle) in FILES.items()}
     world.switches[DVS] = {"uuid": "50 0e 2a 6c 1d 9f 43 11-8a 41 b7 02 5c 66 19 d3", "version": "1", "portgroups": ["hpc-ib-sriov", "hpc-roce-sriov"]}
-    for number in range(1, hosts + 1):
+    for number in numbers:
         add_host(world, number)
         add_vm(world, number)
-    agent = Vm("vCLS-4c4c4544-0001", "esxi01", "42ffffff-0000-4000-8000-000000000001", cpus=1, cores_per_socket=1, memory_mb=128, power="on", vcls=True)
+    agent = Vm("vCLS-4c4c4544-0001", next(iter(world.hosts)), "42ffffff-0000-4000-8000-000000000001", cpus=1, cores_per_socket=1, memory_mb=128, power="on", vcls=True)
     world.vms[agent.name] = agent
     return world
