@@ -44,5 +44,5 @@ class ActionModule(RdmaAction):
             hostvars = task_vars["hostvars"]
             if name not in hostvars:
                 raise RdmaError("find the address of the peer %r" % name, self.host, "the inventory has no such host", "give name and address", code="PEERS")
-            peer["address"] = str(hostvars[name].get("ansible_host") or name)
+            peer["address"] = str(hostvars[name].get("vhpc_peer_address") or hostvars[name].get("ansible_host") or name)
         return peer

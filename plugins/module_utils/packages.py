@@ -27,16 +27,29 @@ def missing(system, names):
                     "install the prerequisites yourself and give prerequisites: []", code="RPM")
 
 
+MANAGERS = (
+    ("dnf", ["dnf", "-y", "install"]),
+    ("yum", ["yum", "-y", "install"]),
+    ("zypper", ["zypper", "--non-interactive", "install", "--no-recommends"]),
+    ("apt-get", ["apt-get", "-y", "-q", "--no-install-recommends", "-o", "DPkg::Lock::Timeout=300", "install"]),
+)
+# What apt says when its lists are older than the repository, or were never fetched.
+STALE = re.compile(r"^E: (?:Unable to locate package|Package '.*' has no installation candidate|Unable to fetch|Failed to fetch)|404 +Not Found", re.M)
+
+
 def install(system, names, timeout):
     """Install packages that are missing."""
-    for program, argv, env in (("dnf", ["dnf", "-y", "install"], {}), ("yum", ["yum", "-y", "install"], {}),
-                               ("apt-get", ["apt-get", "-y", "--no-install-recommends", "install"], {"DEBIAN_FRONTEND": "noninteractive"})):
-        if system.find(program):
-            break
-    else:
-        raise RdmaError("install %s" % ", ".join(names), system.name(), "none of dnf, yum and apt-get is there", "install them yourself", code="PACKAGES")
+    program, argv = next(((program, argv) for program, argv in MANAGERS if system.find(program)), ("", []))
+    if not program:
+        raise RdmaError("install %s" % ", ".join(names), system.name(), "none of dnf, yum, zypper and apt-get is there", "install them yourself",
+                        code="PACKAGES")
+    env = {"DEBIAN_FRONTEND": "noninteractive", "NEEDRESTART_MODE": "l"} if program == "apt-get" else {}
     code, out, err = system.run(argv + list(names), timeout=timeout, env=env)
+    if code and program == "apt-get" and STALE.search(err + "\n" + out):
+        system.run(["apt-get", "-q", "update"], timeout=timeout, env=env)
+        code, out, err = system.run(argv + list(names), timeout=timeout, env=env)
     if code:
-        told = [line.strip() for line in (err + "\n" + out).splitlines() if re.match(r"^\s*(?:Error|E:|No match|Unable to find|nothing provides)", line)]
+        told = [line.strip() for line in (err + "\n" + out).splitlines()
+                if re.match(r"^\s*(?:Error|E:|No match|Unable to find|nothing provides|No provider of|Problem:|'.*' not found in package names)", line)]
         raise RdmaError("install %s" % ", ".join(names), system.name(), "; ".join(told[:4]) or (err or out)[-400:],
                         "see that the guest reaches a repository that has them", code="PACKAGES", data=dict(stdout=out[-4000:], stderr=err[-4000:]))

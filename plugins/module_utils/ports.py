@@ -97,6 +97,10 @@ def _netdev(system, base, number, gids):
     named = [gid["netdev"] for gid in gids if gid["netdev"]]
     if named:
         return named[0]
+    # Soft-RoCE has no hardware below it: it says itself which device it lies on, also while that is down and has no GIDs.
+    parent = system.line(base + "/parent")
+    if parent and system.is_dir("/sys/class/net/%s" % parent):
+        return parent
     found = system.listdir(base + "/device/net")
     for name in found:
         place = _number(system.line("%s/device/net/%s/dev_port" % (base, name)))

@@ -9,7 +9,7 @@ __metaclass__ = type
 
 DOCUMENTATION = r"""
 module: ofed_guest
-short_description: Install an exact OFED in a guest and load it
+short_description: Install RDMA's drivers and tools in a guest and load them
 version_added: "0.1.0"
 author:
   - vhpc.rdma authors (@vhpc-rdma)
@@ -31,14 +31,23 @@ attributes:
     support: full
 options:
   provider:
-    description: Which OFED. V(mlnx_ofed) is the tarball with C(mlnxofedinstall).
+    description:
+      - Where RDMA comes from. V(mlnx_ofed) is the tarball with C(mlnxofedinstall).
+      - V(inbox) is the distribution, its kernel's own modules with C(rdma-core) and C(perftest) from its repositories.
     type: str
-    choices: [mlnx_ofed]
+    choices: [mlnx_ofed, inbox]
     default: mlnx_ofed
   version:
-    description: The exact version, such as V(5.4-3.0.3.0).
+    description:
+      - The exact version, such as V(5.4-3.0.3.0). Needed for O(provider=mlnx_ofed).
+      - With O(provider=inbox) the version of C(rdma-core) that must be there; when left out, the one of the distribution is as good as any.
     type: str
-    required: true
+  packages:
+    description:
+      - The packages of O(provider=inbox).
+      - When left out, those of the guest's family of distributions (Debian and Ubuntu, RHEL and its kin, SLES and openSUSE).
+    type: list
+    elements: str
   source:
     description:
       - The tarball, or the directory it was unpacked to, as an absolute path on the guest.
@@ -66,6 +75,7 @@ options:
   reload:
     description:
       - How new modules become the running ones.
+      - With O(provider=inbox) only what user space still misses is loaded, and only V(none) prevents that.
       - V(openibd) restarts C(/etc/init.d/openibd). It is refused where the guest's own default route runs over such a card.
       - V(reboot) reports that the guest must be rebooted.
       - V(none) leaves the running modules alone.
@@ -101,6 +111,10 @@ EXAMPLES = r"""
     version: 5.4-3.0.3.0
     source: /root/MLNX_OFED_LINUX-5.4-3.0.3.0-rhel8.1-x86_64.tgz
     prerequisites: ["kernel-modules-extra-{kernel}", tk]
+
+- name: What the distribution has
+  vhpc.rdma.ofed_guest:
+    provider: inbox
 
 - name: Install now, reboot later
   vhpc.rdma.ofed_guest:
@@ -157,14 +171,15 @@ import os
 import tarfile
 
 from ansible_collections.vhpc.rdma.plugins.module_utils import guest as wrapper
-from ansible_collections.vhpc.rdma.plugins.module_utils import ofed_state, packages
+from ansible_collections.vhpc.rdma.plugins.module_utils import inbox, ofed_state, packages
 from ansible_collections.vhpc.rdma.plugins.module_utils.changes import Changes
 from ansible_collections.vhpc.rdma.plugins.module_utils.errors import ParseError, RdmaError
 from ansible_collections.vhpc.rdma.plugins.module_utils.tools import ofed as tool
 
 SPEC = dict(
-    provider=dict(type="str", choices=["mlnx_ofed"], default="mlnx_ofed"),
-    version=dict(type="str", required=True),
+    provider=dict(type="str", choices=["mlnx_ofed", "inbox"], default="mlnx_ofed"),
+    version=dict(type="str"),
+    packages=dict(type="list", elements="str"),
     source=dict(type="str"),
     checksum=dict(type="str"),
     prerequisites=dict(type="list", elements="str", default=[]),
@@ -190,16 +205,48 @@ def with_kernel(guest, names):
     return [name.replace("{kernel}", out.strip()) for name in names]
 
 
+def plan_limits(guest, changes):
+    """Whether the limit of locked memory has to be written."""
+    wanted, limits = guest.params["memlock"], ofed_state.read_memlock(guest.system)
+    if not wanted or limits == dict(soft=wanted, hard=wanted):
+        return False
+    changes.add("limits", "memlock", limits["soft"] or "system's default", wanted, reason="RDMA programs lock memory")
+    return True
+
+
+def plan_inbox(guest, changes):
+    """What is, and the steps to the distribution's own RDMA."""
+    params, system = guest.params, guest.system
+    other = ofed_state.installed(system)
+    if other["name"]:
+        raise RdmaError("use the distribution's RDMA", guest.host, "%s is installed, whose packages replace the distribution's" % other["name"],
+                        "remove it first (ofed_uninstall.sh), or ask for provider: %s" % (other["provider"] or "mlnx_ofed"), code="OTHER_OFED")
+    found = inbox.state(system)
+    names = params["packages"] if params["packages"] is not None else inbox.packages(system)
+    view = dict(found=found, install=False, reload=False, limits=plan_limits(guest, changes), modules=[])
+    view["packages"] = packages.missing(system, with_kernel(guest, params["prerequisites"] + names))
+    for name in view["packages"]:
+        changes.add("packages", name, "absent", "present", reason="RDMA of the distribution")
+    if found["version"] and not inbox.is_version(found["version"], params["version"]):
+        raise RdmaError("have rdma-core %s" % params["version"], guest.host, "%s is installed" % found["version"],
+                        "leave version out, or give the guest the repository of the release that has it", code="VERSION")
+    if params["reload"] != "none":
+        view["modules"] = inbox.missing_modules(system)
+        for name in view["modules"]:
+            changes.add("modules", name, "not loaded", "loaded", reason="programs reach the devices through it")
+    if found["version"] and found["loaded"] is False and "ib_core" not in found["loaded_reason"]:
+        changes.wait_for_reboot("the modules of another kernel or release are loaded: %s" % found["loaded_reason"], "guest")
+    return view
+
+
 def plan(guest, changes):
     """What is, and the steps to what is wanted."""
     params, system = guest.params, guest.system
+    if params["provider"] == "inbox":
+        return plan_inbox(guest, changes)
     found = ofed_state.state(system)
-    view = dict(found=found, install=not ofed_state.is_version(found["installed"], params["version"]), packages=[], reload=False, limits=False)
-    if params["memlock"]:
-        limits = ofed_state.read_memlock(system)
-        if limits != dict(soft=params["memlock"], hard=params["memlock"]):
-            changes.add("limits", "memlock", limits["soft"] or "system's default", params["memlock"], reason="RDMA programs lock memory")
-            view["limits"] = True
+    view = dict(found=found, install=not ofed_state.is_version(found["installed"], params["version"]), packages=[], reload=False, modules=[])
+    view["limits"] = plan_limits(guest, changes)
     view["packages"] = packages.missing(system, with_kernel(guest, params["prerequisites"]))
     for name in view["packages"]:
         changes.add("packages", name, "absent", "present", reason="prerequisite of the installer")
@@ -321,6 +368,11 @@ def apply(guest, view):
         install(guest)
     if view["reload"]:
         restart(guest)
+    for name in view["modules"]:
+        code, out, err = system.run(["modprobe", name], timeout=120)
+        if code:
+            raise RdmaError("load the module %s" % name, guest.host, (err or out).strip(),
+                            "see whether the running kernel (uname -r) still has its modules in /lib/modules, and reboot the guest if not", code="MODPROBE")
 
 
 def read_back(guest, view):
@@ -331,6 +383,8 @@ def read_back(guest, view):
                         "remove that line, or choose a memlock_file that sorts after it", code="READ_BACK")
     if view["packages"] and packages.missing(guest.system, view["packages"]):
         raise RdmaError("install %s" % ", ".join(view["packages"]), guest.host, "they are still missing afterwards", code="READ_BACK")
+    if params["provider"] == "inbox":
+        return read_back_inbox(guest)
     found = ofed_state.state(guest.system)
     if not ofed_state.is_version(found["installed"], params["version"]):
         raise RdmaError("install OFED %s" % params["version"], guest.host, "ofed_info -s tells %s afterwards" % (found["installed"] or "nothing"),
@@ -342,6 +396,17 @@ def read_back(guest, view):
     return found
 
 
+def read_back_inbox(guest):
+    found = inbox.state(guest.system)
+    if not inbox.is_version(found["version"], guest.params["version"]):
+        raise RdmaError("have rdma-core %s" % (guest.params["version"] or "installed"), guest.host, "it is %s afterwards" % (found["version"] or "absent"),
+                        "leave version out, or give the guest the repository of the release that has it", code="READ_BACK")
+    missing = inbox.missing_modules(guest.system) if guest.params["reload"] != "none" else []
+    if missing:
+        raise RdmaError("load the modules of RDMA", guest.host, "%s still not loaded" % ", ".join(missing), "see dmesg", code="READ_BACK")
+    return found
+
+
 def work(guest):
     changes = Changes("guest")
     view = plan(guest, changes)
@@ -350,11 +415,11 @@ def work(guest):
         if changes.changed:
             apply(guest, view)
         found = read_back(guest, view)
-    return changes.result(ofed=dict(found, wanted=guest.params["version"]))
+    return changes.result(ofed=dict(found, wanted=guest.params["version"] or ""))
 
 
 def main():
-    wrapper.run(SPEC, work)
+    wrapper.run(SPEC, work, required_if=[("provider", "mlnx_ofed", ["version"])])
 
 
 if __name__ == "__main__":

@@ -40,7 +40,7 @@ options:
   source:
     description:
       - Where the figures come from. It stands on every page and in every line of the CSV files.
-      - V(simulated) also shows a banner, because figures of a simulated site say nothing about hardware.
+      - V(simulated) and V(soft-roce) also show a banner, because figures of a simulated site or of RDMA in software say nothing about hardware.
     type: str
     default: measured
   hosts:

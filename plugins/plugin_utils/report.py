@@ -17,7 +17,12 @@ from ansible_collections.vhpc.rdma.plugins.plugin_utils import paper, plan
 
 FABRICS = {"ib": "InfiniBand", "roce": "RoCE"}
 TESTS = {"send_bw": ("Bandwidth", "Gb/s", 2), "send_lat": ("Latency", "us", 3)}  # title, unit, column of the value in a row
-SIMULATED = "simulated"
+# source: what a reader must know before he reads a figure
+NOTICES = {
+    "simulated": "source: simulated. This run was made on the rehearsal lab. Its figures say nothing about hardware.",
+    "soft-roce": "source: soft-roce. This run was made on virtual machines whose RDMA devices are software (soft-RoCE). Its figures are measured, and they "
+                 "say nothing about hardware.",
+}
 
 
 def gather(hostvars: dict, hosts: list[str], title: str, source: str, made: str) -> dict:
@@ -190,7 +195,7 @@ def html(data: dict) -> str:
         limits.setdefault((verdict["fabric"], verdict["test"]), verdict)
     warnings = [(v, w) for v in data["verdict"].get("verdicts") or [] for w in v.get("warnings") or []]
     return environment.from_string(PAGE).render(
-        data=data, fabrics=FABRICS, tests=TESTS, charts=[(curve, chart(curve)) for curve in data["curves"]], simulated=data["source"] == SIMULATED,
+        data=data, fabrics=FABRICS, tests=TESTS, charts=[(curve, chart(curve)) for curve in data["curves"]], notice=NOTICES.get(data["source"], ""),
         limits=sorted(limits.items()), warnings=warnings, summary=data["verdict"].get("summary") or {}, cells=_cells(data),
         esxi=[row for row in data["versions"] if row["kind"] == "esxi"], guests=[row for row in data["versions"] if row["kind"] == "guest"])
 
@@ -232,7 +237,7 @@ details{margin:6px 0}summary{cursor:pointer}
 </style></head><body><main>
 <h1>{{ data.title }}</h1>
 <div class="soft">{{ data.made }} &middot; source: {{ data.source }}</div>
-{% if simulated %}<div class="banner">source: simulated. This run was made on the rehearsal lab. Its figures say nothing about hardware.</div>{% endif %}
+{% if notice %}<div class="banner">{{ notice }}</div>{% endif %}
 <h2>Summary</h2>
 <div class="cards">
 <div class="card"><b>{{ esxi|length }}</b>ESXi hosts</div><div class="card"><b>{{ guests|length }}</b>guests</div>
@@ -275,7 +280,7 @@ details{margin:6px 0}summary{cursor:pointer}
 <h2>Curves beside the paper</h2>
 <p class="key"><i></i>median over all pairs, band from lowest to highest &nbsp; <i class="p"></i>the paper</p>
 <div class="charts">{% for curve, svg in charts %}<figure><figcaption><b>{{ curve.title }}</b>
-<span class="soft">{{ curve.pairs }} pairs; paper: Figure {{ curve.paper.figure }}{{ '; source: simulated' if simulated }}</span></figcaption>
+<span class="soft">{{ curve.pairs }} pairs; paper: Figure {{ curve.paper.figure }}{{ '; source: ' ~ data.source if notice }}</span></figcaption>
 {{ svg|safe }}</figure>{% endfor %}</div>
 {% endif %}
 {% for fabric, matrix in (data.verdict.matrix or {}).items() %}
@@ -312,6 +317,6 @@ title="{{ pair.server }} to {{ pair.client }}"{% endif %}>{{ '%.2f'|format(value
 <div class="wide"><table><tr><th>host</th>{% for column in columns %}<th>{{ column }}</th>{% endfor %}</tr>
 {% for row in rows %}<tr><td>{{ row.host }}</td>{% for column in columns %}<td>{{ row[column] }}</td>{% endfor %}</tr>{% endfor %}</table></div><br>
 {% endif %}{% endfor %}
-{% if simulated %}<div class="banner">source: simulated</div>{% endif %}
+{% if notice %}<div class="banner">source: {{ data.source }}</div>{% endif %}
 </main></body></html>
 """

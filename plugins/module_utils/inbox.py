@@ -1,0 +1,127 @@
+# Copyright: (c) 2026, the vhpc.rdma authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""RDMA from the distribution's own packages: which ones, which version, and whether the running modules are the kernel's own."""
+
+import re
+
+from ansible_collections.vhpc.rdma.plugins.module_utils.errors import RdmaError
+
+# What a guest needs for verbs, the connection manager, the port tools and perftest, by family of distributions.
+PACKAGES = {
+    "debian": ["rdma-core", "ibverbs-providers", "ibverbs-utils", "rdmacm-utils", "infiniband-diags", "perftest"],
+    "rhel": ["rdma-core", "libibverbs", "libibverbs-utils", "librdmacm-utils", "infiniband-diags", "perftest"],
+    "suse": ["rdma-core", "libibverbs", "libibverbs-utils", "librdmacm-utils", "infiniband-diags", "perftest"],
+}
+FAMILIES = {
+    "debian": ("debian", "ubuntu"),
+    "rhel": ("rhel", "fedora", "centos", "rocky", "almalinux", "ol"),
+    "suse": ("suse", "sles", "sled", "opensuse", "opensuse-leap", "sle_hpc"),
+}
+# User space finds devices through these; rdma-core loads them when a device appears.
+USER_MODULES = ("ib_uverbs", "ib_umad", "rdma_ucm")
+DRIVERS = ("mlx5_core", "mlx5_ib", "mlx4_core", "mlx4_ib", "rdma_rxe", "siw")
+SECURE_BOOT = "/sys/firmware/efi/efivars/SecureBoot-8be4df61-93ca-11d2-aa0d-00e098032b8c"
+
+
+def release(text):
+    """os-release: key -> value."""
+    out = {}
+    for line in text.splitlines():
+        key, sign, value = line.strip().partition("=")
+        if sign and not key.startswith("#"):
+            out[key] = value.strip().strip("\"'")
+    return out
+
+
+def family(text):
+    """The family of distributions an os-release belongs to; empty when unknown."""
+    found = release(text)
+    for name in [found.get("ID", "").lower()] + found.get("ID_LIKE", "").lower().split():
+        for kind, members in FAMILIES.items():
+            if name in members:
+                return kind
+    return ""
+
+
+def packages(system):
+    """The packages of this guest's distribution. Raises when it is none that is known."""
+    text = system.read("/etc/os-release", "") or system.read("/usr/lib/os-release", "")
+    kind = family(text)
+    if not kind:
+        raise RdmaError("install RDMA from the distribution", system.name(), "the distribution %r is none of the known ones" % release(text).get("ID", ""),
+                        "name its packages in packages", code="DISTRIBUTION")
+    return list(PACKAGES[kind])
+
+
+def version(system):
+    """The version of the installed rdma-core with its release, without an epoch; empty when it is not there."""
+    if system.find("rpm"):
+        code, out, dummy = system.run(["rpm", "-q", "--qf", "%{VERSION}-%{RELEASE}\\n", "rdma-core"], timeout=60)
+        return out.split()[0] if not code and out.split() else ""
+    if system.find("dpkg-query"):
+        code, out, dummy = system.run(["dpkg-query", "-W", "-f", "${db:Status-Status} ${Version}\\n", "rdma-core"], timeout=60)
+        words = out.split()
+        return words[1].split(":", 1)[-1] if not code and len(words) == 2 and words[0] == "installed" else ""
+    return ""
+
+
+def is_version(found, wanted):
+    """Whether rdma-core is the wanted one; a wanted version without a release takes every release of it."""
+    if not wanted:
+        return bool(found)
+    return found == wanted or found.startswith(wanted + "-") or found.startswith(wanted + ".")
+
+
+def missing_modules(system):
+    """Modules that user space needs and that are not loaded; those built into the kernel count as loaded."""
+    out = []
+    for name in USER_MODULES:
+        if system.is_dir("/sys/module/%s" % name):
+            continue
+        if not system.find("modinfo") or "builtin" not in system.run(["modinfo", "-n", name], timeout=30)[1]:
+            out.append(name)
+    return out
+
+
+def loaded(system):
+    """(whether the running modules are the running kernel's own, why not); None when nobody can tell."""
+    code, out, dummy = system.run(["uname", "-r"], timeout=10)
+    kernel = out.strip() if not code else ""
+    running = [name for name in ("ib_core",) + USER_MODULES + DRIVERS if system.is_dir("/sys/module/%s" % name)]
+    if "ib_core" not in running:
+        return False, "ib_core is not loaded"
+    if not system.find("modinfo"):
+        return None, "modinfo is not there"
+    told = False
+    for name in running:
+        source = system.line("/sys/module/%s/srcversion" % name)
+        code, out, dummy = system.run(["modinfo", "-k", kernel, "-F", "srcversion", name] if kernel else ["modinfo", "-F", "srcversion", name], timeout=30)
+        if code or not out.strip() or not source:
+            continue  # built into the kernel
+        told = True
+        if out.strip() != source:
+            return False, "the running %s (srcversion %s) is not the one of kernel %s (%s)" % (name, source, kernel, out.strip())
+        code, out, dummy = system.run(["modinfo", "-k", kernel, "-n", name] if kernel else ["modinfo", "-n", name], timeout=30)
+        if not code and re.search(r"/(?:extra|updates|weak-updates|dkms)/", out):
+            return False, "%s comes from %s, which is not the kernel's own" % (name, out.strip())
+    return (True, "") if told else (None, "modinfo tells no srcversion")
+
+
+def state(system):
+    """Installed and loaded together, in the form of ofed_state.state."""
+    found = version(system)
+    running, why = loaded(system) if found else (False, "rdma-core is not installed")
+    return dict(installed="rdma-core %s" % found if found else "", version=found, provider="inbox" if found else "", loaded=running, loaded_reason=why)
+
+
+def secure_boot(system):
+    """Whether EFI Secure Boot is on in this VM; None where the firmware is no EFI."""
+    path = system.path(SECURE_BOOT)
+    try:
+        with open(path, "rb") as handle:
+            data = handle.read()
+    except (IOError, OSError):
+        return None
+    return data[-1:] == b"\x01"

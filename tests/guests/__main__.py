@@ -1,0 +1,82 @@
+# Copyright: (c) 2026, the vhpc.rdma authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""python -m guests build | up | stop: the guests at a prompt."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import shlex
+import signal
+import sys
+import time
+from pathlib import Path
+
+from . import image as images
+from . import lab as labs
+
+PLACE = images.BUILD / "run"
+
+
+def up(count: int, flavour: str) -> int:
+    PLACE.mkdir(parents=True, exist_ok=True)
+    stop(quiet=True)
+    (PLACE / "parent").write_text("%d\n" % os.getpid())
+    lab = labs.Lab(PLACE, count, flavour)
+    signal.signal(signal.SIGTERM, lambda *dummy: sys.exit(0))
+    try:
+        seconds = lab.start()
+        print("%d guests, Linux %s, %s, ready after %.1f s" % (count, lab.image.version, flavour, seconds))
+        print("Inventory: %s" % lab.inventory)
+        for guest in lab.guests:
+            print("%s: %s" % (guest.name, shlex.join(["ssh", "-p", str(guest.port)] + lab.ssh_options() + ["root@127.0.0.1"])))
+        print("They stay until Ctrl-C or make guests-stop.", flush=True)
+        while all(guest.process and guest.process.poll() is None for guest in lab.guests):
+            time.sleep(0.5)
+        print("A guest has ended.")
+        return 1
+    except KeyboardInterrupt:
+        return 0
+    finally:
+        lab.stop()
+        (PLACE / "parent").unlink(missing_ok=True)
+
+
+def stop(quiet: bool = False) -> int:
+    """End the one that keeps guests up, and with it the guests."""
+    note = PLACE / "parent"
+    try:
+        pid = int(note.read_text())
+        if pid != os.getpid() and b"guests" in Path("/proc/%d/cmdline" % pid).read_bytes():
+            os.kill(pid, signal.SIGTERM)
+            deadline = time.monotonic() + 30
+            while note.exists() and time.monotonic() < deadline:
+                time.sleep(0.1)
+            print("Stopped.")
+    except (OSError, ValueError):
+        if not quiet:
+            print("No guests are up.")
+    labs.reap(PLACE)
+    return 0
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(prog="guests", description=__doc__)
+    parser.add_argument("what", choices=["build", "up", "stop"])
+    parser.add_argument("--count", type=int, default=2)
+    parser.add_argument("--flavour", choices=["systemd", "plain"], default="systemd")
+    words = parser.parse_args()
+    try:
+        if words.what == "build":
+            print(images.image().directory)
+            return 0
+        return up(words.count, words.flavour) if words.what == "up" else stop()
+    except (images.Missing, labs.GuestError) as err:
+        print(err, file=sys.stderr)
+        return 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())
