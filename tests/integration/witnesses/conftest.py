@@ -107,7 +107,7 @@ class Rehearsal:
                 self.world.hosts[name].dvs.clear()
 
     def defects(self):
-        return [line for line in self.world.journal if "crash" in line or line["what"] == "undeclared fault"]
+        return [line for line in self.world.journal if "crash" in line or line["what"] in ("undeclared fault", "unmodelled property", "unmodelled field")]
 
 
 @pytest.fixture()

@@ -7,6 +7,7 @@
 from __future__ import annotations
 
 import datetime
+import time
 import uuid
 from typing import Any, Callable, TYPE_CHECKING
 
@@ -15,7 +16,7 @@ from pyVmomi import vim, vmodl
 from ..world import ACCEPTANCE, Host
 from . import pci
 from .esxcli import DynamicTypeManager, MethodExecuter
-from .model import Entity, Managed, utc
+from .model import Entity, Managed, known, utc
 from .session import OptionManager
 
 if TYPE_CHECKING:
@@ -57,7 +58,7 @@ class HostSystem(Entity):
 
     def __init__(self, face: VsphereFace, moid: str, name: str) -> None:
         super().__init__(face, moid)
-        self._name, self.entering = name, False
+        self._name, self.entering, self.went_down = name, False, 0.0
         self.managers: dict[str, Managed] = {
             "pciPassthruSystem": PciPassthruSystem(face, self), "powerSystem": PowerSystem(face, self), "kernelModuleSystem": KernelModuleSystem(face, self),
             "serviceSystem": ServiceSystem(face, self), "imageConfigManager": ImageConfigManager(face, self), "networkSystem": NetworkSystem(face, self),
@@ -124,7 +125,8 @@ class HostSystem(Entity):
         return "green" if self.host.state == "on" else "red"
 
     def get_runtime(self) -> Any:
-        up = self.host.state == "on"
+        # vCenter learns by a missing heartbeat that a host is away.
+        up = self.host.state == "on" or time.monotonic() - self.went_down < self.face.notice_delay
         return vim.host.RuntimeInfo(connectionState="connected" if up else "notResponding", powerState="poweredOn" if up else "unknown", standbyMode="none",
                                     inMaintenanceMode=self.host.maintenance, inQuarantineMode=False, bootTime=self.host.boot_time)
 
@@ -176,8 +178,9 @@ class HostSystem(Entity):
     def get_summary(self) -> Any:
         host, running = self.host, self.world.vm_on(self._name)
         reasons = self.reboot_reasons()
-        return vim.host.Summary(
-            host=self.ref, runtime=self.get_runtime(), overallStatus=self.get_overallStatus(), rebootRequired=bool(reasons), maintenanceModeRequired=False,
+        return known(
+            vim.host.Summary, host=self.ref, runtime=self.get_runtime(), overallStatus=self.get_overallStatus(), rebootRequired=bool(reasons),
+            maintenanceModeRequired=False,
             rebootRequiredReason=[vmodl.LocalizableMessage(key="lab.rebootRequired", message=text) for text in reasons],
             managementServerIp=self.world.vcenter["address"],
             config=vim.host.Summary.ConfigSummary(name=self._name, port=443, product=self.product(), vmotionEnabled=True, faultToleranceEnabled=False),
@@ -255,10 +258,7 @@ class HostSystem(Entity):
             if not self.reachable().maintenance and not force:
                 raise vim.fault.InvalidState(msg="The operation is not allowed in the current state: host %s is not in maintenance mode." % self._name)
 
-            def go() -> None:
-                self.world.reboot_host(self._name, "vsphere")
-                self.face.cluster.settle_agents_now()
-            return go
+            return lambda: self.world.reboot_host(self._name, "vsphere")
         return call.task(self, "reboot", reboot)
 
     def RetrieveHardwareUptime(self, call: Call) -> int:
@@ -334,7 +334,8 @@ class AssignableHardwareManager(HostPart):
     kind, prefix = vim.host.AssignableHardwareManager, "assignableHardwareManager"
 
     def get_binding(self) -> list[Any]:
-        return [vim.host.AssignableHardwareBinding(instanceId="pci:%s" % device.bdf, vm=self.face.vm(vm.name).ref, pciId=device.bdf, deviceKey=device.key)
+        return [known(vim.host.AssignableHardwareBinding, instanceId="pci:%s" % device.bdf, vm=self.face.vm(vm.name).ref, pciId=device.bdf,
+                      deviceKey=device.key)
                 for vm in self.world.vm_on(self.host.name) for device in vm.devices if device.dynamic and device.bdf]
 
     def get_config(self) -> Any:

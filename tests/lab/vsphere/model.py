@@ -181,5 +181,11 @@ class Entity(Managed):
         raise vmodl.fault.NotSupported(msg="The lab keeps the names of its inventory.")
 
 
+def known(kind: Any, **fields: Any) -> Any:
+    """An object of the type with the fields that the installed pyVmomi knows: newer ones came with newer versions of the API."""
+    names = {info.name for info in kind._GetPropertyList()}
+    return kind(**{name: value for name, value in fields.items() if name in names})
+
+
 def message(key: str, text: str) -> Any:
     return vmodl.LocalizableMessage(key=key, message=text)

@@ -15,7 +15,9 @@ from ..world import Card, Host
 MELLANOX, INTEL = 0x15B3, 0x8086
 NAMES = {4115: "MT27700 Family [ConnectX-4]", 4117: "MT27710 Family [ConnectX-4 Lx]", 4119: "MT27800 Family [ConnectX-5]",
          4121: "MT28800 Family [ConnectX-5 Ex]",
-         4123: "MT28908 Family [ConnectX-6]"}
+         4123: "MT28908 Family [ConnectX-6]", 4125: "MT2892 Family [ConnectX-6 Dx]", 4129: "MT2910 Family [ConnectX-7]",
+         41686: "MT42822 BlueField-2 integrated ConnectX-6 Dx network controller",
+         41692: "MT43244 BlueField-3 integrated ConnectX-7 network controller"}
 # (address, class, device id, name): neither can be passed through; ids from 0x8000 up are what a signed short shows as negative.
 BOARD = (("0000:00:00.0", 0x0600, 0x2020, "Sky Lake-E DMI3 Registers"), ("0000:00:1f.0", 0x0601, 0xA1C1, "C621 Series Chipset LPC/eSPI Controller"),
          ("0000:00:17.0", 0x0106, 0xA182, "C620 Series Chipset Family SATA Controller [AHCI mode]"))
@@ -68,11 +70,11 @@ def devices(host: Host) -> list[Any]:
 
 def passthru(host: Host) -> list[Any]:
     """HostPciPassthruInfo of every device; the hardware label is known from 7.0.2 on."""
-    labels = release(host) >= (7, 0, 2)
+    labels, capable = release(host) >= (7, 0, 2), host.settings.get("vtd", True)  # without VT-d nothing can be passed through
     out = [vim.host.PciPassthruInfo(id=row[0], dependentDevice=row[0], passthruEnabled=False, passthruCapable=False, passthruActive=False) for row in BOARD]
     for bdf, _card, _port in host.functions():
         state = host.passthru[bdf]
-        out.append(vim.host.PciPassthruInfo(id=bdf, dependentDevice=bdf, passthruEnabled=state.enabled, passthruCapable=True, passthruActive=state.active,
+        out.append(vim.host.PciPassthruInfo(id=bdf, dependentDevice=bdf, passthruEnabled=state.enabled, passthruCapable=capable, passthruActive=state.active,
                                             hardwareLabel=state.label if labels else None))
     return out
 

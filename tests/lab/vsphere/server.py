@@ -68,8 +68,11 @@ class Call:
 class VsphereFace:
     """Serves the world as a vCenter until stop()."""
 
-    def __init__(self, world: World, directory: str, cert: str, key: str, strict: bool = False, task_delay: float = 0.0) -> None:
-        self.world, self.directory, self.cert, self.key, self.strict, self.task_delay = world, directory, cert, key, strict, task_delay
+    def __init__(self, world: World, directory: str, cert: str, key: str, strict: bool = False, task_delay: float = 0.0,
+                 notice_delay: float = 0.0) -> None:
+        """strict refuses what is not modelled; task_delay is how long a task runs; notice_delay how long a host that went down still looks connected."""
+        self.world, self.directory, self.cert, self.key = world, directory, cert, key
+        self.strict, self.task_delay, self.notice_delay = strict, task_delay, notice_delay
         self.sessions: dict[str, Session] = {}
         self.objects: dict[str, Managed] = {}
         self.extra_methods: dict[str, Any] = {}
@@ -195,6 +198,11 @@ class VsphereFace:
         known = (VmomiSupport.versionMap.get("vim25/" + one) for one in VERSIONS if _numbers(one) <= offered)
         return next((one for one in known if one), wire.NEWEST)
 
+    def _beyond(self, action: str) -> bool:
+        """Whether the client speaks a version newer than the one offered, which pyVmomi may not even know."""
+        asked = action.strip('"').rsplit("/", 1)[-1].split(".")
+        return all(part.isdigit() for part in asked) and [int(part) for part in asked] > _numbers(self.world.vcenter["version"])
+
     def versions(self) -> bytes:
         version = self.world.vcenter["version"]
         prior = "".join("<version>%s</version>" % one for one in VERSIONS if _numbers(one) < _numbers(version))
@@ -208,7 +216,7 @@ class VsphereFace:
         try:
             request = wire.Request(body, self.extra_methods)
             what = request.method.wsdlName
-            if not VmomiSupport.IsChildVersion(self.newest, version):
+            if not VmomiSupport.IsChildVersion(self.newest, version) or self._beyond(action):
                 raise vmodl.fault.InvalidRequest(msg="Unsupported version URI %s" % action)
             self.current.call = call = Call(self, sid, version, request.method)
             with self.world.lock:
@@ -291,7 +299,15 @@ class VsphereFace:
         context.load_cert_chain(self.cert, self.key)
         self._server = _Server((address, self.world.vcenter["port"]), context, self)
         self.world.vcenter["port"] = self._server.server_address[1]
+        self.world.watch(self._host_changed)
         threading.Thread(target=self._server.serve_forever, kwargs={"poll_interval": 0.1}, name="vsphere", daemon=True).start()
+
+    def _host_changed(self, kind: str, name: str) -> None:
+        if kind == "host" and not self.closed.is_set():
+            with self.world.lock:
+                self.sync()
+                self.host(name).went_down = time.monotonic() if self.world.hosts[name].state != "on" else 0.0
+                self.cluster.settle_agents()
 
     def stop(self) -> None:
         self.closed.set()

@@ -96,6 +96,14 @@ def test_devices_that_cannot(site, bdf, text):
         site.host("esxi01").configManager.pciPassthruSystem.UpdatePassthruConfig(config(bdf, True))
 
 
+def test_a_host_without_vt_d_cannot_pass_anything_through(site):
+    free(site, "esxi02")
+    site.world.hosts["esxi02"].settings["vtd"] = False
+    assert not any(one.passthruCapable for one in site.host("esxi02").config.pciPassthruInfo)
+    with pytest.raises(vim.fault.HostConfigFault, match="not capable"):
+        site.host("esxi02").configManager.pciPassthruSystem.UpdatePassthruConfig(config(CX5, True))
+
+
 def test_labels_from_7_0_2_on(site):
     free(site, "esxi02")
     system = site.host("esxi02").configManager.pciPassthruSystem
@@ -283,6 +291,24 @@ def test_the_tasks_success_is_not_the_host_back(site):
     assert site.vm("vm01").runtime.connectionState == "disconnected"
     site.until(lambda: host.runtime.connectionState == "connected")
     assert host.runtime.bootTime > before
+
+
+def test_vcenter_may_notice_late_that_a_host_is_away():
+    with Site(2, notice_delay=0.4) as site:
+        site.world.hosts["esxi02"].boot_seconds = 1.0
+        host = site.host("esxi02")
+        before = host.runtime.bootTime
+        site.run(host.RebootHost_Task(True))
+        assert (host.runtime.connectionState, host.runtime.bootTime) == ("connected", before)  # success, connected, and not rebooted
+        site.until(lambda: host.runtime.connectionState == "notResponding")
+        site.until(lambda: host.runtime.connectionState == "connected")
+        assert host.runtime.bootTime > before
+
+
+def test_a_reboot_from_elsewhere_moves_the_agent_vm_too(site):
+    site.world.reboot_host("esxi01", "test")
+    agent = site.vm("vCLS-4c4c4544-0001")
+    assert agent.runtime.powerState == "poweredOn" and agent.runtime.host.name != "esxi01"
 
 
 def test_a_host_that_stays_down(site):
