@@ -14,8 +14,11 @@ from ansible_collections.vhpc.rdma.plugins.module_utils.tools import cards as ca
 from ansible_collections.vhpc.rdma.plugins.module_utils.tools import firmware_plan, mlxconfig
 from ansible_collections.vhpc.rdma.plugins.plugin_utils import boot_memory, esxi
 from ansible_collections.vhpc.rdma.plugins.plugin_utils.action import RdmaAction
-from ansible_collections.vhpc.rdma.plugins.plugin_utils.shell import WRITE_SECONDS, Shell
+from ansible_collections.vhpc.rdma.plugins.plugin_utils.shell import WRITE_SECONDS, Shell, command_line
 
+# What mlxconfig refuses when it has looked at the values.
+CODES = {"unsupported_parameter": "NO_PARAMETER", "unknown_parameter": "NO_PARAMETER", "value_range": "OUT_OF_RANGE", "constraint": "OUT_OF_RANGE",
+         "argument": "OUT_OF_RANGE"}
 SETTINGS_SPEC = dict(ports=dict(type="dict"), sriov=dict(type="bool"), raw=dict(type="dict"))
 
 
@@ -46,7 +49,7 @@ class ActionModule(RdmaAction):
             card_tools.guard(card, self.host, "set firmware settings", params["allow_management_card"])
             device: dict = {"error": card["why_not"] or "mst does not list it"}
             if sure and card["readable"]:
-                mst["stopped"] = self.check_mode and reading.started
+                mst["stopped"] = self.check_mode and reading.started and not params["settings"].get("raw")
                 device = esxi.query_card(shell, card, stop=mst["stopped"])
             if device.get("error"):
                 return self._unreachable(card, device["error"])
@@ -82,6 +85,8 @@ class ActionModule(RdmaAction):
         plan = firmware_plan.compare(before, want, classes, where)
         changes, warnings = Changes("esxi"), []
         ending, after, revealed = "reboot", before, None
+        if params["settings"].get("raw") and plan["sets"] and not plan["reveal"]:
+            self._rehearse(shell, card, firmware_plan.order(plan["sets"]), where)
         if plan["sets"] and not self.check_mode:
             mst["keep"] = True
             if not esxi.same_card(shell, card):
@@ -110,6 +115,15 @@ class ActionModule(RdmaAction):
         if plan["reveal"] == "unknown":
             warnings.append("%s: FORCE_ETH_PCI_SUBCLASS is hidden and a port becomes InfiniBand: it is looked at and cleared on the way" % where)
         return self._result(changes, card, state, reachable=True, verified=True, warnings=warnings)
+
+    def _rehearse(self, shell: Shell, card: dict, values: dict, where: str) -> None:
+        """Ranges are known to the tool alone: it checks every value and then asks, and the answer is no."""
+        words = ["mlxconfig"] + [word for word in mlxconfig.set_args(card["mst"], values) if word != "-y"]
+        said = mlxconfig.parse(shell.run("echo n | " + command_line(words)).text)
+        kind = said.get("error_kind", "")
+        if kind in CODES:
+            raise RdmaError("set %s" % said.get("parameter", " ".join("%s=%s" % item for item in values.items())), where,
+                            "mlxconfig: %s" % said["error"], "correct the value in raw; nothing was written", code=CODES[kind])
 
     def _set(self, shell: Shell, card: dict, values: dict, where: str) -> str:
         """One mlxconfig set; returns what makes it current: reboot or power_cycle."""

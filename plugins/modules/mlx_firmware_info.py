@@ -32,6 +32,9 @@ options:
       serial:
         description: Serial number in the card's vital product data.
         type: str
+      guid:
+        description: GUID of the card or of one of its ports, in any notation.
+        type: str
       mac:
         description: MAC address of one of its ports, in any notation.
         type: str

@@ -67,6 +67,8 @@ class Card:
     config: dict[str, Nv] = field(default_factory=dict)
     vpi: bool = True
     needs_power_cycle: bool = False  # a warm reboot does not make next current
+    flash: str = ""  # firmware version that was burned and waits for a reset
+    secure: bool = False  # takes signed images only
 
     def function(self, number: int) -> str:
         return "%s.%d" % (self.bdf.rsplit(".", 1)[0], number)
@@ -91,6 +93,7 @@ class Card:
     def load_next(self) -> None:
         for nv in self.config.values():
             nv.current = nv.next
+        self.firmware, self.flash = self.flash or self.firmware, ""
 
 
 @dataclass
@@ -115,6 +118,7 @@ class File:
     content: bytes
     vibs: list[Vib] = field(default_factory=list)
     bundle: bool = False  # offline bundle (.zip) rather than one VIB
+    image: dict[str, Any] = field(default_factory=dict)  # a firmware image: psid, version, signed
 
 
 @dataclass
@@ -141,6 +145,19 @@ class Bmc:
     jobs: list[dict[str, Any]] = field(default_factory=list)
     address: str = ""
     port: int = 0
+
+
+@dataclass
+class OtherDevice:
+    """A PCI device that is no network card (a GPU, say) and that can be passed through."""
+
+    bdf: str
+    vendor: int
+    device: int
+    name: str
+    vendor_name: str
+    pci_class: int = 0x0302
+    bar_gib: int = 0
 
 
 @dataclass
@@ -199,6 +216,10 @@ class Vm:
     mac: str = "00:50:56:aa:00:01"
     guest: Guest = field(default_factory=Guest)
     vcls: bool = False
+    template: bool = False
+    threads: int = 1  # vCPUs that share a core (virtual hyperthreading)
+    cpu_affinity: list[int] = field(default_factory=list)
+    cores_per_numa_node: int = 0  # 0: ESXi chooses
 
 
 @dataclass
@@ -219,6 +240,7 @@ class Host:
     secure_boot: bool = False
     acceptance: str = "PartnerSupported"
     cards: list[Card] = field(default_factory=list)
+    others: list[OtherDevice] = field(default_factory=list)
     vibs: dict[str, Vib] = field(default_factory=dict)
     staged: dict[str, Vib] | None = None  # the image after the next boot, None when it is the running one
     module_options: dict[str, str] = field(default_factory=dict)  # configured
@@ -287,6 +309,8 @@ class World:
         self.datacenter, self.cluster = "HPC", "hpc-cluster"
         self.datastores: dict[str, dict[str, File]] = {}
         self.switches: dict[str, dict[str, Any]] = {}  # distributed switches: name -> {uuid, version, portgroups}
+        self.image_managed = False  # the cluster's hosts get their software from one image (vLCM)
+        self.vsan = True  # the cluster has vSAN enabled
         self.subnet_manager = True
         self.fabric = {"ethernet": {"mtu": 9216, "pfc": [3], "hop_ns": 877}, "infiniband": {"mtu": 4096, "hop_ns": 90}}
         self.vcenter = {"username": "administrator@vsphere.local", "password": "Lab-Vc-1!", "address": "", "port": 0, "version": "8.0.3.0"}
@@ -440,7 +464,7 @@ class World:
         """
         host, out = self.hosts[vm.host], []
         for slot, device in enumerate(vm.devices):
-            if not device.bdf:
+            if not device.bdf or any(other.bdf == device.bdf.lower() for other in host.others):
                 continue
             card, port = host.find(device.bdf)
             link = card.link_type(port.number)

@@ -16,7 +16,7 @@ from ansible_collections.vhpc.rdma.plugins.module_utils.tools.mst import device_
 MELLANOX = 0x15b3
 VIRTUAL_FUNCTIONS = (0x1004, 0x1014, 0x1016, 0x1018, 0x101a, 0x101c, 0x101e)  # device ids of SR-IOV virtual functions
 CLASS_ETHERNET, CLASS_INFINIBAND = 0x0200, 0x0207
-SELECTORS = ("psid", "part_number", "serial", "mac", "pci")
+SELECTORS = ("psid", "part_number", "serial", "guid", "mac", "pci")
 SELECTOR_SPEC = dict((name, dict(type="str")) for name in SELECTORS)
 
 
@@ -110,13 +110,19 @@ def assemble(found, mst=(), firmware=()):
         known = asked if asked and asked.get("psid") and not asked.get("error") else {}
         part = known.get("part_number", "")
         card.update(
-            psid=known.get("psid", ""), part_number="" if part in ("--", "N/A") else part, serial="",
+            psid=_told(known.get("psid")), part_number=_told(part), serial="", guids=guids(known),
             firmware=known.get("fw_running") or known.get("fw", ""), device_type=known.get("device_type", ""),
             macs=sorted(set(macs(known) + [_plain_mac(function["mac"]) for function in card["functions"] if function["mac"]])),
             readable=bool(known and card["mst"]), why_not="" if known else (asked or {}).get("error", ""),
             carries=sorted(set(vmk for function in card["functions"] for vmk in function["vmk"])))
-        card["description"] = known.get("description") or card["description"] or card["device_name"]
+        card["description"] = _told(known.get("description")) or card["description"] or card["device_name"]
     return cards
+
+
+def _told(value):
+    """What a tool says of a card; OEM cards say N/A."""
+    value = (value or "").strip()
+    return "" if value in ("--", "-", "N/A", "NA") else value
 
 
 def _same_device(device, card):
@@ -131,6 +137,11 @@ def _plain_mac(mac):
 
 def macs(device):
     return [_plain_mac(mac) for mac in device.get("macs", {}).values() if len(_plain_mac(mac)) == 12]
+
+
+def guids(device):
+    found = [re.sub(r"[^0-9a-f]", "", guid.lower().replace("0x", "")) for guid in device.get("guids", {}).values()]
+    return sorted(guid for guid in found if len(guid) == 16)
 
 
 def name(card):
@@ -157,6 +168,8 @@ def matches(card, selector):
         if key == "pci":
             address = clean.pci_address(wanted)
             fits = address in [function["bdf"] for function in card["functions"]]
+        elif key == "guid":
+            fits = _guid_of(card, re.sub(r"[^0-9a-f]", "", wanted.replace("0x", "")))
         elif key == "mac":
             fits = _plain_mac(wanted) in card["macs"] or (None if not card["readable"] else False)
         else:
@@ -167,6 +180,16 @@ def matches(card, selector):
         if fits is None:
             verdict = None
     return verdict
+
+
+def _guid_of(card, wanted):
+    """A port's GUID is the base GUID and a few more: a card has at most 8 functions."""
+    if not card.get("guids"):
+        return None
+    try:
+        return any(0 <= int(wanted, 16) - int(guid, 16) < 8 for guid in card["guids"])
+    except ValueError:
+        return False
 
 
 def selector_text(selector):
@@ -181,6 +204,8 @@ def choose(cards, selector, where):
     selector = dict((key, value) for key, value in (selector or {}).items() if value)
     if not selector:
         raise RdmaError("choose a card", where, "the card is not described", "give card: one or more of %s" % ", ".join(SELECTORS), code="NO_SELECTOR")
+    if selector.get("guid") and len(re.sub(r"[^0-9a-f]", "", selector["guid"].lower().replace("0x", ""))) != 16:
+        raise RdmaError("choose a card", where, "%r is no GUID" % selector["guid"], "write it as 0c42:a103:00d0:0008", code="BAD_SELECTOR")
     if selector.get("pci") and not clean.pci_address(selector["pci"]):
         raise RdmaError("choose a card", where, "%r is no PCI address" % selector["pci"], "write it as 0000:3b:00.0", code="BAD_SELECTOR")
     verdicts = [(card, matches(card, selector)) for card in cards]

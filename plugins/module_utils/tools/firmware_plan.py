@@ -93,7 +93,7 @@ def compare(parameters, want, classes, where, revealed=False):
       reveal: "" or why ADVANCED_PCI_SETTINGS has to be 1 for a moment:
         "in force": a hidden FORCE_ETH_PCI_SUBCLASS=1 shows itself in the PCI class; "unknown": it could come into force; "asked": wanted by raw
     """
-    state, sets, pending, reveal = OrderedDict(), OrderedDict(), [], ""
+    state, sets, pending, reveal, refused = OrderedDict(), OrderedDict(), [], "", []
     hides = SHOW in parameters and number(parameters[SHOW]["next"]) == 0
     for name, value in want.items():
         row = parameters.get(name)
@@ -103,20 +103,50 @@ def compare(parameters, want, classes, where, revealed=False):
         if row is None:
             why = _hidden(name, value, parameters, want, classes) if hides and not revealed and name in HIDDEN else ""
             entry["verdict"] = "hidden" if why else "not shown"
+            if not why and port_of(name) and value == ROLES["eth"] and _ethernet_only(parameters, classes, port_of(name)):
+                entry["verdict"] = "right"
+                continue
             if why:
                 reveal = why
                 sets[name] = value
             elif not _off(value):
-                _refuse_absent(name, parameters, where, hides and not revealed)
+                refused.append(_absent(name, parameters, where, hides and not revealed))
         elif same(value, row["next"]) is False:
+            why = _no_value(value, row)
             if row["read_only"]:
-                raise RdmaError("set %s=%s" % (name, value), where, "the firmware shows it as read-only (it is %s)" % row["next"], code="READ_ONLY")
+                refused.append(RdmaError("set %s=%s" % (name, value), where, "the firmware shows it as read-only (it is %s)" % row["next"], code="READ_ONLY"))
+            elif why:
+                refused.append(RdmaError("set %s=%s" % (name, value), where, why, "see the value that the card shows for its form", code="OUT_OF_RANGE"))
             entry["verdict"] = "set"
             sets[name] = value
         elif same(value, row["current"]) is False:
             entry["verdict"] = "pending"
             pending.append(name)
+    if refused:
+        raise _together(refused, where)
     return {"state": state, "sets": sets, "pending": pending, "reveal": reveal}
+
+
+def _together(refused, where):
+    """All refusals of one card as one error; its code is the first one's."""
+    if len(refused) == 1:
+        return refused[0]
+    return RdmaError("set the firmware settings", where, "; ".join("%s: %s" % (err.what, err.why) for err in refused),
+                     "; ".join(OrderedDict.fromkeys(err.hint for err in refused if err.hint)), code=refused[0].code,
+                     data={"refused": [{"what": err.what, "why": err.why, "code": err.code} for err in refused]})
+
+
+def _no_value(value, row):
+    """Why a value cannot be one of this parameter, as far as the card's own values tell; the tool knows the rest."""
+    shown = [text for text in (row["next"], row["current"], row["default"]) if text]
+    if any(re.match(r"^Array\[", text) for text in shown):
+        return "it is an array: name one element, as NAME[0]"
+    if any(re.match(r"^(?:True|False)\(\d\)$", text) for text in shown):
+        if not (value in (0, 1) or str(value).lower() in ("true", "false")):
+            return "it is true or false, %s is out of range" % value
+    elif isinstance(value, int) and value < 0 and not any((number(text) or 0) < 0 for text in shown):
+        return "%d is out of range: it is a number from 0 on" % value
+    return ""
 
 
 def _hidden(name, value, parameters, want, classes):
@@ -137,14 +167,21 @@ def _hidden(name, value, parameters, want, classes):
     return ""
 
 
-def _refuse_absent(name, parameters, where, hides):
+def _absent(name, parameters, where, hides):
     if port_of(name):
         others = sorted(other for other in parameters if port_of(other))
         why = "the card shows no %s (it shows %s)" % (name, ", ".join(others)) if others else \
             "the card has no LINK_TYPE at all: it is an Ethernet-only card, or its OEM locked the setting"
-        raise RdmaError("set %s" % name, where, why, "choose the VPI card, or leave this port out of the ports of this host", code="NO_LINK_TYPE")
-    hint = "set ADVANCED_PCI_SETTINGS to 1 as well" if hides and name in HIDDEN else "see mlxconfig query on the host for what the card knows"
-    raise RdmaError("set %s" % name, where, "the card does not show this parameter", hint, code="NO_PARAMETER")
+        return RdmaError("set %s" % name, where, why, "choose the VPI card, or leave this port out of the ports of this host", code="NO_LINK_TYPE")
+    if hides and name in HIDDEN:
+        return RdmaError("set %s" % name, where, "it is hidden while ADVANCED_PCI_SETTINGS is 0", "set ADVANCED_PCI_SETTINGS to 1 as well", code="HIDDEN")
+    return RdmaError("set %s" % name, where, "the card does not have this parameter", "see mlxconfig query on the host for what the card knows",
+                     code="NO_PARAMETER")
+
+
+def _ethernet_only(parameters, classes, port):
+    """An EN card asked for Ethernet is what it can only be, as long as it has that port."""
+    return not any(port_of(name) for name in parameters) and classes.get(port) == CLASS_ETHERNET
 
 
 def order(sets):
@@ -158,9 +195,9 @@ def in_force(parameters, want, classes):
     for name, value in want.items():
         row = parameters.get(name)
         if row is None:
-            if port_of(name):
-                differences.append({"name": name, "wanted": label(name, value), "current": None, "next": None, "why": "not shown"})
-            elif not _off(value):
+            if port_of(name) and value == ROLES["eth"] and _ethernet_only(parameters, classes, port_of(name)):
+                continue
+            if port_of(name) or not _off(value):
                 differences.append({"name": name, "wanted": label(name, value), "current": None, "next": None, "why": "not shown"})
             continue
         current = same(value, row["current"])

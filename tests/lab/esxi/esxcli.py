@@ -895,7 +895,10 @@ def decimal(bdf: str) -> str:
     return "PCI %d:%d:%d:%d" % (int(domain, 16), int(bus, 16), int(slot, 16), int(function))
 
 
-DEVICE_NAMES = {4117: "MT27710 Family [ConnectX-4 Lx]", 4119: "MT27800 Family [ConnectX-5]"}
+DEVICE_NAMES = {4115: "MT27700 Family [ConnectX-4]", 4117: "MT27710 Family [ConnectX-4 Lx]", 4119: "MT27800 Family [ConnectX-5]",
+                4121: "MT28800 Family [ConnectX-5 Ex]", 4123: "MT28908 Family [ConnectX-6]", 4125: "MT2892 Family [ConnectX-6 Dx]",
+                4129: "MT2910 Family [ConnectX-7]", 41686: "MT42822 BlueField-2 integrated ConnectX-6 Dx network controller",
+                41692: "MT43244 BlueField-3 integrated ConnectX-7 network controller"}
 SUBDEVICE = {4117: 0x0003, 4119: 0x0008}
 
 

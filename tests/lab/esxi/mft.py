@@ -202,6 +202,7 @@ WORDS = {  # names of values, by parameter without its port
     "NUM_OF_VL": {1: "_1_VL", 2: "_2_VLs", 3: "_4_VLs", 4: "_8_VLs", 5: "_15_VLs"},
     "LEGACY_BOOT_PROTOCOL": {0: "NONE", 1: "PXE", 2: "iSCSI"},
     "PHY_COUNT_LINK_UP_DELAY": {0: "DELAY_NONE"},
+    "INTERNAL_CPU_MODEL": {0: "SEPARATED_HOST", 1: "EMBEDDED_CPU"},
 }
 MAXIMUM = {"NUM_OF_VFS": 127, "NUM_PF_MSIX": 2047, "PF_LOG_BAR_SIZE": 12, "VF_LOG_BAR_SIZE": 12, "MAX_ACC_OUT_READ": 128}
 # Rows that every card shows beside what the world keeps of it; an array shows its range, its elements on demand.
@@ -564,6 +565,7 @@ def set_values(shell: Shell, request: Request, form: Layout, io: Io) -> int:
                 nv = before[name]
                 card.config[name] = Nv(nv.default, nv.current, nv.next)
             card.config[name].next = value
+        world.note("mft", host.name, "card %s: %s" % (card.bdf, " ".join("%s=%d" % item for item in sorted(new.items()))))
         io.out.write("Done!\n-I- %s\n" % load_text(card))
     return OK
 

@@ -10,7 +10,7 @@ from typing import Any
 
 from pyVmomi import vim
 
-from ..world import Card, Host
+from ..world import Card, Host, OtherDevice
 
 MELLANOX, INTEL = 0x15B3, 0x8086
 NAMES = {4115: "MT27700 Family [ConnectX-4]", 4117: "MT27710 Family [ConnectX-4 Lx]", 4119: "MT27800 Family [ConnectX-5]",
@@ -58,6 +58,20 @@ def function(card: Card, bdf: str, pci_class: int) -> Any:
                               deviceName=NAMES.get(card.mt, card.device))
 
 
+def other(one: OtherDevice) -> Any:
+    bus, slot, number = address(one.bdf)
+    return vim.host.PciDevice(id=one.bdf, classId=one.pci_class, bus=byte(bus), slot=slot, function=number, vendorId=short(one.vendor),
+                              subVendorId=short(one.vendor), vendorName=one.vendor_name, deviceId=short(one.device), subDeviceId=0x1212,
+                              parentBridge="0000:%02x:00.0" % (bus - 1), deviceName=one.name)
+
+
+def passable(host: Host) -> dict[str, tuple[int, int, str, int]]:
+    """What can be passed through: address -> (vendor id, device id, name, GiB of its BARs)."""
+    out = {bdf: (MELLANOX, card.mt, NAMES.get(card.mt, card.device), bar_gib(card)) for bdf, card, _port in host.functions()}
+    out.update((one.bdf, (one.vendor, one.device, one.name, one.bar_gib)) for one in host.others)
+    return dict(sorted(out.items()))
+
+
 def devices(host: Host) -> list[Any]:
     out = []
     for bdf, pci_class, device_id, name in BOARD:
@@ -65,14 +79,14 @@ def devices(host: Host) -> list[Any]:
         out.append(vim.host.PciDevice(id=bdf, classId=pci_class, bus=bus, slot=slot, function=number, vendorId=short(INTEL), subVendorId=0x1028,
                                       vendorName="Intel Corporation", deviceId=short(device_id), subDeviceId=0x7D0, deviceName=name))
     out += [function(card, bdf, card.pci_class(port.number)) for bdf, card, port in host.functions()]
-    return out
+    return out + [other(one) for one in host.others]
 
 
 def passthru(host: Host) -> list[Any]:
     """HostPciPassthruInfo of every device; the hardware label is known from 7.0.2 on."""
     labels, capable = release(host) >= (7, 0, 2), host.settings.get("vtd", True)  # without VT-d nothing can be passed through
     out = [vim.host.PciPassthruInfo(id=row[0], dependentDevice=row[0], passthruEnabled=False, passthruCapable=False, passthruActive=False) for row in BOARD]
-    for bdf, _card, _port in host.functions():
+    for bdf in passable(host):
         state = host.passthru[bdf]
         out.append(vim.host.PciPassthruInfo(id=bdf, dependentDevice=bdf, passthruEnabled=state.enabled, passthruCapable=capable, passthruActive=state.active,
                                             hardwareLabel=state.label if labels else None))

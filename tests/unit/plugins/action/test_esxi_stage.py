@@ -7,20 +7,12 @@
 from __future__ import annotations
 
 import hashlib
-import importlib
-import threading
 import time
-import types
 
 import pytest
-from ansible.errors import AnsibleConnectionFailure
-from ansible.parsing.dataloader import DataLoader
-from ansible.playbook.play_context import PlayContext
-from ansible.playbook.task import Task
-from ansible.template import Templar
 
+from ansible_collections.vhpc.rdma.tests.unit.plugins.action.rig import Rig
 from lab import site
-from lab.esxi.sh import run_line
 from lab.world import CLASS_INFINIBAND, ETH, IB, Passthru, Vib
 
 CARD = {"psid": "MT_0000000008"}
@@ -30,45 +22,6 @@ MFT_FILE, NMST_FILE, DRIVER_FILE = (STORE + path for path in site.FILES)
 TOOLS = [{"name": "mft", "version": "4.18.1.14", "source": MFT_FILE}, {"name": "nmst", "version": "4.18.1.14", "source": NMST_FILE}]
 # What is special about hosts of the site: see lab/site.py
 NO_MFT, WITH_MFT, RIGHT, NEWER, ELSEWHERE, HIDES = "esxi01", "esxi02", "esxi04", "esxi06", "esxi12", "esxi14"
-
-
-class Rig:
-    """Runs an action as a task on a host of a world; keeps the SSH execs."""
-
-    def __init__(self, world):
-        self.world, self.execs, self.drop_at = world, [], None
-
-    def __call__(self, name, host, check=False, diff=True, **args):
-        module = importlib.import_module("ansible_collections.vhpc.rdma.plugins.action." + name)
-        task = Task()
-        task.args, task.check_mode, task.diff = args, check, diff
-        loader = DataLoader()
-        connection = types.SimpleNamespace(_shell=types.SimpleNamespace(tmpdir="/nowhere"))
-        action = module.ActionModule(task=task, connection=connection, play_context=PlayContext(), loader=loader, templar=Templar(loader=loader),
-                                     shared_loader_obj=None)
-
-        def execute(cmd, sudoable=True, executable=None, **kwargs):
-            self.execs.append(cmd)
-            if self.drop_at is not None and len(self.execs) >= self.drop_at:
-                raise AnsibleConnectionFailure("Connection to %s closed by remote host." % host)
-            out, err, rc = run_line(self.world, host, cmd)
-            return {"rc": rc, "stdout": out, "stderr": err}
-
-        action._low_level_execute_command = execute
-        before = len(self.execs)
-        result = action.run(task_vars={"inventory_hostname": host})
-        result["execs"] = len(self.execs) - before
-        return result
-
-    def reboot(self, host):
-        back = threading.Event()
-        self.world.watch(lambda kind, what: back.set() if what == host and self.world.hosts[host].state == "on" else None)
-        self.world.reboot_host(host, "test")
-        assert back.wait(5)
-
-    def writes(self, host):
-        return [entry["what"] for entry in self.world.journal if entry["host"] == host and entry["face"] != "world"
-                and any(word in entry["what"] for word in (" set ", "vib install", "vib remove"))]
 
 
 @pytest.fixture(name="rig")
