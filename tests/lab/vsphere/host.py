@@ -112,7 +112,7 @@ class HostSystem(Entity):
     # ---- properties -------------------------------------------------------------------------------------------------
 
     def get_vm(self) -> list[Any]:
-        return [self.face.vm(vm.name).ref for vm in self.world.vms.values() if vm.host == self._name]
+        return [vm.ref for vm in self.face.vms() if vm.vm.host == self._name]
 
     def get_datastore(self) -> list[Any]:
         return [one.ref for one in self.face.datastores()]
@@ -363,12 +363,13 @@ class AssignableHardwareManager(HostPart):
 
 def dynamic_devices(host: Host) -> list[Any]:
     rows = {}
-    for bdf, card, _port in host.functions():
+    vendors = {one.bdf: one.vendor_name for one in host.others}
+    for bdf, (vendor, model, name, _gib) in pci.passable(host).items():
         state = host.passthru[bdf]
         if state.active:
-            rows[(card.mt, state.label)] = vim.vm.DynamicPassthroughInfo(name="", configurationTag=[], vendorName="Mellanox Technologies", deviceId=card.mt,
-                                                                         deviceName=pci.NAMES.get(card.mt, card.device), customLabel=state.label,
-                                                                         vendorId=pci.MELLANOX)
+            rows[(vendor, model, state.label)] = vim.vm.DynamicPassthroughInfo(
+                name="", configurationTag=[], vendorName=vendors.get(bdf, "Mellanox Technologies"), deviceId=model, deviceName=name,
+                customLabel=state.label, vendorId=vendor)
     return list(rows.values())
 
 

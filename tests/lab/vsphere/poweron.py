@@ -77,7 +77,7 @@ def _latency(host: Host, vm: Vm) -> None:
         return
     if vm.memory_reservation_mb != vm.memory_mb:
         refuse("Invalid memory setting: memory reservation (sched.mem.min) should be equal to memsize(%d)." % vm.memory_mb, "msg.memsched", "MemSched")
-    needed = vm.cpus * host.mhz
+    needed = vm.cpus * host.mhz // vm.threads
     if vm.cpu_reservation_mhz < needed:
         refuse("Invalid CPU reservation for the latency-sensitive VM, (sched.cpu.min) should be at least %d MHz." % needed, "msg.cpusched", "MonitorLoop")
 
@@ -86,9 +86,9 @@ def _fixed(face: VsphereFace, host: Host, vm: Vm, device: PassthruDevice) -> Non
     bdf = next((one for one in host.passthru if pci.same(one, device.bdf)), None)
     if bdf is None or not host.passthru[bdf].active:
         refuse("Device %s is not a passthrough device." % decimal(device.bdf), "msg.pciPassthru.notPassthru", "DevicePowerOn")
-    card, _port = host.find(bdf)
-    hexadecimal = re.fullmatch("[0-9a-fA-F]{1,4}", device.device_id) is not None and int(device.device_id, 16) == card.mt
-    if not hexadecimal or device.vendor_id & 0xFFFF != pci.MELLANOX or device.system_id != face.host(host.name).system_id:
+    vendor, model, _name, _gib = pci.passable(host)[bdf]
+    hexadecimal = re.fullmatch("[0-9a-fA-F]{1,4}", device.device_id) is not None and int(device.device_id, 16) == model
+    if not hexadecimal or device.vendor_id & 0xFFFF != vendor or device.system_id != face.host(host.name).system_id:
         refuse("The systemId does not match the current system or the deviceId and vendorId do not match the device currently at %s." % decimal(bdf),
                "msg.pciPassthru.mismatch", "DevicePowerOn")
     holder = holder_of(face.world, host, bdf)
@@ -100,9 +100,9 @@ def _allocate(face: VsphereFace, host: Host, vm: Vm, device: PassthruDevice, tak
     if vm.hw_version < 17:
         refuse("Dynamic DirectPath I/O needs virtual hardware version 17 or later; the virtual machine has %d." % vm.hw_version, "msg.pciPassthru.version",
                "DevicePowerOn")
-    for bdf, card, _port in host.functions():
+    for bdf, (vendor, model, _name, _gib) in pci.passable(host).items():
         state = host.passthru[bdf]
-        fits = any(one["vendor"] == pci.MELLANOX and one["device"] == card.mt for one in device.allowed)
+        fits = any(one["vendor"] == vendor and one["device"] == model for one in device.allowed)
         if state.active and fits and (not device.label or device.label == state.label) and not any(pci.same(bdf, one) for one in taken) \
                 and not holder_of(face.world, host, bdf):
             return bdf
@@ -112,7 +112,8 @@ def _allocate(face: VsphereFace, host: Host, vm: Vm, device: PassthruDevice, tak
 
 
 def _mmio(host: Host, vm: Vm, functions: list[str]) -> None:
-    total = sum(pci.bar_gib(host.find(bdf.lower())[0]) for bdf in functions)
+    kinds = pci.passable(host)
+    total = sum(kinds[bdf.lower()][3] for bdf in functions)
     if total <= MMIO_FREE_GIB:
         return
     needed = 1

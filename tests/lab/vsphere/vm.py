@@ -25,7 +25,8 @@ FIRST_PASSTHRU_KEY, MAX_PASSTHRU = 13000, 16
 # Fields of a ConfigSpec that have a model; others are refused in strict mode and noted in lenient mode.
 MODELLED = {"changeVersion", "name", "numCPUs", "numCoresPerSocket", "memoryMB", "memoryHotAddEnabled", "cpuHotAddEnabled", "cpuHotRemoveEnabled",
             "cpuAllocation",
-            "memoryAllocation", "latencySensitivity", "memoryReservationLockedToMax", "extraConfig", "deviceChange", "firmware", "bootOptions", "annotation",
+            "simultaneousThreads", "cpuAffinity", "virtualNuma", "memoryAllocation", "latencySensitivity", "memoryReservationLockedToMax", "extraConfig",
+            "deviceChange", "firmware", "bootOptions", "annotation",
             "dynamicType", "dynamicProperty"}
 
 
@@ -163,7 +164,10 @@ class VirtualMachine(Entity):
             changeVersion=str(vm.change_version), modified=utc(), template=False, firmware=vm.firmware, annotation=self.annotation, managedBy=managed,
             cpuHotAddEnabled=vm.cpu_hot_add, cpuHotRemoveEnabled=False, memoryHotAddEnabled=vm.memory_hot_add, memoryReservationLockedToMax=vm.memory_locked,
             files=vim.vm.FileInfo(vmPathName=self.vmx, logDirectory=self.vmx.rsplit("/", 1)[0] + "/", snapshotDirectory=self.vmx.rsplit("/", 1)[0] + "/"),
-            hardware=vim.vm.VirtualHardware(numCPU=vm.cpus, numCoresPerSocket=vm.cores_per_socket, memoryMB=vm.memory_mb, device=self._devices()),
+            hardware=vim.vm.VirtualHardware(numCPU=vm.cpus, numCoresPerSocket=vm.cores_per_socket, memoryMB=vm.memory_mb, device=self._devices(),
+                                            simultaneousThreads=vm.threads if vm.hw_version >= 20 else None),
+            numaInfo=vim.vm.VirtualNumaInfo(coresPerNumaNode=vm.cores_per_numa_node, autoCoresPerNumaNode=not vm.cores_per_numa_node),
+            cpuAffinity=vim.vm.AffinityInfo(affinitySet=vm.cpu_affinity) if vm.cpu_affinity else None,
             extraConfig=[vim.option.OptionValue(key=key, value=value) for key, value in sorted(vm.extra.items())],
             latencySensitivity=vim.LatencySensitivity(level=vm.latency), bootOptions=vim.vm.BootOptions(efiSecureBootEnabled=vm.secure_boot, bootDelay=0),
             cpuAllocation=vim.ResourceAllocationInfo(reservation=vm.cpu_reservation_mhz, limit=vm.cpu_limit, expandableReservation=False,
@@ -193,9 +197,9 @@ class VirtualMachine(Entity):
 
     def _passthrough(self, one: PassthruDevice, number: int) -> Any:
         host, name = self.world.hosts[self.vm.host], ""
-        for bdf, card, _port in host.functions():
-            if one.bdf and pci.same(bdf, one.bdf) or one.dynamic and any(entry["device"] == card.mt for entry in one.allowed):
-                name = pci.NAMES.get(card.mt, card.device)
+        for bdf, (vendor, model, known_as, _gib) in pci.passable(host).items():
+            if one.bdf and pci.same(bdf, one.bdf) or one.dynamic and {"vendor": vendor, "device": model} in one.allowed:
+                name = known_as
         if one.dynamic:
             backing = Passthrough.DynamicBackingInfo(deviceName=name, customLabel=one.label or None,
                                                      assignedId=one.bdf if one.bdf and self.vm.power == "on" else None,
@@ -241,6 +245,12 @@ class VirtualMachine(Entity):
             vm.memory_reservation_mb = vm.memory_mb
         if spec.latencySensitivity is not None:
             vm.latency = str(spec.latencySensitivity.level)
+        if spec.simultaneousThreads is not None:
+            vm.threads = spec.simultaneousThreads
+        if spec.virtualNuma is not None and spec.virtualNuma.coresPerNumaNode is not None:
+            vm.cores_per_numa_node = spec.virtualNuma.coresPerNumaNode
+        if spec.cpuAffinity is not None:
+            vm.cpu_affinity = list(spec.cpuAffinity.affinitySet)
         if spec.bootOptions is not None and spec.bootOptions.efiSecureBootEnabled is not None:
             vm.secure_boot = spec.bootOptions.efiSecureBootEnabled
         if spec.annotation is not None:
@@ -258,19 +268,18 @@ class VirtualMachine(Entity):
         vm = self.vm
         if vm.power != "on":
             return
-        held = ("numCoresPerSocket", "firmware", "cpuHotAddEnabled", "memoryHotAddEnabled")
+        held = ("numCoresPerSocket", "simultaneousThreads", "virtualNuma", "firmware", "cpuHotAddEnabled", "memoryHotAddEnabled")
         held += () if vm.cpu_hot_add and (spec.numCPUs or vm.cpus) >= vm.cpus else ("numCPUs",)
         held += () if vm.memory_hot_add and not vm.devices and (spec.memoryMB or vm.memory_mb) >= vm.memory_mb else ("memoryMB",)
         now = {"numCoresPerSocket": vm.cores_per_socket, "firmware": vm.firmware, "cpuHotAddEnabled": vm.cpu_hot_add, "memoryHotAddEnabled": vm.memory_hot_add,
-               "numCPUs": vm.cpus, "memoryMB": vm.memory_mb}
+               "numCPUs": vm.cpus, "simultaneousThreads": vm.threads, "virtualNuma": None, "memoryMB": vm.memory_mb}
         changed = [name for name in held if getattr(spec, name) is not None and getattr(spec, name) != now[name]]
         if changed or spec.deviceChange:
             raise vim.fault.InvalidPowerState(requestedState="poweredOff", existingState="poweredOn",
                                               msg="The attempted operation cannot be performed in the current state (Powered on): %s."
                                               % ", ".join(changed + (["deviceChange"] if spec.deviceChange else [])))
 
-    @staticmethod
-    def _numbers(spec: Any) -> None:
+    def _numbers(self, spec: Any) -> None:
         def wrong(name: str) -> None:
             raise vmodl.fault.InvalidArgument(invalidProperty="configSpec." + name, msg="A specified parameter was not correct: configSpec." + name)
         if spec.numCPUs is not None and not 1 <= spec.numCPUs <= 768:
@@ -279,6 +288,8 @@ class VirtualMachine(Entity):
             wrong("memoryMB")
         if spec.numCoresPerSocket is not None and spec.numCoresPerSocket < 0:
             wrong("numCoresPerSocket")
+        if spec.simultaneousThreads is not None and (spec.simultaneousThreads not in (1, 2) or self.vm.hw_version < 20):
+            wrong("simultaneousThreads")
         if spec.firmware not in (None, "", "efi", "bios"):
             wrong("firmware")
         for name in ("cpuAllocation", "memoryAllocation"):
