@@ -14,7 +14,7 @@ from pathlib import Path
 import yaml
 
 from ansible.utils.display import Display
-from ansible_collections.vhpc.rdma.plugins.module_utils.bench import study
+from ansible_collections.vhpc.rdma.plugins.module_utils.bench import scaling, study
 from ansible_collections.vhpc.rdma.plugins.module_utils.errors import RdmaError
 from ansible_collections.vhpc.rdma.plugins.plugin_utils import paper, study_page
 from ansible_collections.vhpc.rdma.plugins.plugin_utils.action import RdmaAction
@@ -24,13 +24,18 @@ display = Display()
 
 class ActionModule(RdmaAction):
     SPEC = dict(tables_file=dict(type="path"), tables=dict(type="dict"), configs=dict(type="dict"), claims_file=dict(type="path"),
-                claims=dict(type="list", elements="dict"), directory=dict(type="path", required=True),
+                claims=dict(type="list", elements="dict"), runs=dict(type="list", elements="dict"), config=dict(type="str", default=""), directory=dict(type="path", required=True),
                 title=dict(type="str", default="Bare metal and VM, InfiniBand and RoCE"))
     RULES = dict(required_one_of=[["tables_file", "tables"]])
 
     def act(self, params, task_vars):
         data = self._load(params["tables_file"], "tables") if params["tables_file"] else {}
-        data = dict(data, tables={**(data.get("tables") or {}), **(params["tables"] or {})}, configs={**(data.get("configs") or {}), **(params["configs"] or {})})
+        tables = dict(data.get("tables") or {})
+        for name, table in (params["tables"] or {}).items():
+            self._check({"tables": {name: table}}, [])
+            tables[name] = scaling.merge(tables[name], table) if (tables.get(name) or {}).get("rows") and table.get("rows") else table
+        data = dict(data, tables=tables,
+                    configs={**(data.get("configs") or {}), **(params["configs"] or {})})
         claims = list(self._load(params["claims_file"], "claims").get("claims") or []) if params["claims_file"] else []
         claims += params["claims"] or []
         self._check(data, claims)
@@ -42,11 +47,19 @@ class ActionModule(RdmaAction):
                                                       indent=1) + "\n"),
                  "tables": ("tables.json", json.dumps(found["tables"], indent=1) + "\n"), "csv": ("tables.csv", study_page.tables_csv(found)),
                  "html": ("study.html", study_page.html(found, params["title"], made, data["tables"]))}
+        # The figures as they were given: another run compares itself with this file.
+        files["figures"] = ("figures.json", json.dumps({key: data[key] for key in ("tables", "configs")}, indent=1) + "\n")
+        if params["runs"] and not self.check_mode:
+            files["runs"] = ("runs.json", json.dumps(params["runs"], indent=1) + "\n")
+            files["runs_csv"] = ("runs.csv", study_page.runs_csv(params["runs"], params["config"]))
+            for name, text in study_page.perflogs(params["runs"], params["config"]).items():
+                files["perflog_" + name] = (os.path.join("perflogs", name + ".log"), text)
         paths = {kind: os.path.join(params["directory"], name) for kind, (name, dummy) in files.items()}
         if not self.check_mode:
             try:
                 Path(params["directory"]).mkdir(parents=True, exist_ok=True)
                 for kind, (dummy, text) in files.items():
+                    Path(paths[kind]).parent.mkdir(exist_ok=True)
                     Path(paths[kind]).write_text(text, encoding="utf-8")
             except OSError as err:
                 raise RdmaError("write the study", params["directory"], str(err), "choose another directory", code="STUDY") from err

@@ -15,7 +15,7 @@ description:
   - The gauge, what fewer processes cost by themselves, is computed from the processes per node and the direction, C(P / p - 1) of a time and
     C(1 - p / P) of a rate. The paper's, the one of rates for both, stands beside it.
   - Every verdict is reached on unrounded values. Printed figures stand for an interval, and what the interval leaves open is said to be open.
-  - Writes C(claims.json), C(tables.json), C(tables.csv) and C(study.html), which opens offline. Runs on the controller and talks to no host.
+  - Writes C(claims.json), C(tables.json), C(tables.csv), C(figures.json) and C(study.html), which opens offline. Runs on the controller and talks to no host.
   - The figures and the claims of the paper are in C(playbooks/files) of the collection, and C(playbooks/study.yml) judges them.
 extends_documentation_fragment:
   - vhpc.rdma.attributes
@@ -38,10 +38,10 @@ options:
     type: path
   tables:
     description:
-      - The figures themselves, by name of the table. They replace tables of the same name in O(tables_file).
+      - The figures themselves, by name of the table. They are merged with tables of the same name in O(tables_file), row by row.
       - A table has C(nodes), C(rows) (configuration to values, one for each node count, null where there is none), C(sense) (V(lower) or V(higher) is
-        better), and may have C(baseline), C(app), C(fabric), C(unit), C(kind) (V(performance) or V(efficiency)) and C(resolution) (the unit of the
-        last printed digit, 0 for unrounded figures; read from the digits when left out).
+        better), and may have C(baseline), C(app), C(fabric), C(unit), C(kind) (V(performance) or V(efficiency)) C(resolution) (the unit of the
+        last printed digit, 0 for unrounded figures; read from the digits when left out) and C(ranges) (smallest and largest of repeats).
     type: dict
   configs:
     description: Processes per node of the configurations whose names do not tell, as C({name- {processes- 44}}).
@@ -53,6 +53,14 @@ options:
     description: More claims, in the same form.
     type: list
     elements: dict
+  runs:
+    description: The runs that the figures come from, as M(vhpc.rdma.mpi_benchmark) returns them; kept as JSON, CSV and performance logs of ReFrame's form.
+    type: list
+    elements: dict
+  config:
+    description: What the configuration of O(runs) is called. C({ppn}) is replaced by the number of processes per node.
+    type: str
+    default: ''
   directory:
     description: Directory on the controller that gets the files. Made when it is not there.
     type: path
@@ -122,7 +130,9 @@ absent:
   type: list
   elements: str
 paths:
-  description: The files, by kind (V(claims), V(tables), V(csv), V(html)).
+  description:
+    - The files, by kind (V(claims), V(tables), V(csv), V(html), V(figures), and with O(runs) V(runs), V(runs_csv) and V(perflog_NAME)).
+    - V(figures) is what O(tables_file) of a later comparison takes.
   returned: success
   type: dict
 """

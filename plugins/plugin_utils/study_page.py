@@ -7,6 +7,7 @@
 from __future__ import annotations
 
 import csv
+import datetime
 import io
 
 from jinja2 import Environment
@@ -36,6 +37,39 @@ def tables_csv(data: dict) -> str:
     return out.getvalue()
 
 
+def runs_csv(runs: list[dict], config: str) -> str:
+    """One line per run, and one per message size of it."""
+    out = io.StringIO()
+    writer = csv.writer(out, lineterminator="\n")
+    writer.writerow(["configuration", "benchmark", "fabric", "nodes", "processes_per_node", "repeat", "success", "size", "value", "unit", "direction", "seconds",
+                     "error"])
+    for run in runs:
+        head = [config.replace("{ppn}", str(run["ppn"])), run["benchmark"], run["fabric"], run["nodes"], run["ppn"], run["repeat"], run["success"]]
+        tail = [run["unit"], run["direction"], run.get("seconds"), run["error"]]
+        writer.writerow(head + ["", _short(run["value"])] + tail)
+        for row in run.get("rows") or []:
+            writer.writerow(head + [row["size"], row["value"]] + tail)
+    return out.getvalue()
+
+
+def perflogs(runs: list[dict], config: str) -> dict[str, str]:
+    """benchmark -> lines in the form of ReFrame's performance logs, which plotters and data bases of other projects read."""
+    out: dict[str, list[str]] = {}
+    for run in runs:
+        name = run["benchmark"]
+        columns = ["result", "job_completion_time", "descr", "environ", "job_completion_time_unix", "job_exitcode", "job_nodelist", "name", "num_tasks",
+                   "num_tasks_per_node", "partition"] + [name + end for end in ("_value", "_unit", "_ref", "_lower_thres", "_upper_thres")] + ["system"]
+        lines = out.setdefault(name, ["|".join(columns)])
+        moment = run.get("finished")
+        when = datetime.datetime.fromtimestamp(moment, datetime.timezone.utc).strftime("%Y-%m-%dT%H:%M:%S") if moment else "null"
+        cells = ["pass" if run["success"] else "fail", when, "%s, run %d" % (config.replace("{ppn}", str(run["ppn"])), run["repeat"]),
+                 run.get("backend") or "builtin", moment or "null", 0 if run["success"] else 1, ",".join(run["hosts"]),
+                 "%s %%nodes=%d %%ppn=%d" % (name, run["nodes"], run["ppn"]), run["processes"], run["ppn"], run["fabric"],
+                 "null" if run["value"] is None else run["value"], run["unit"] or "null", 0, "null", "null", config.replace("{ppn}", str(run["ppn"]))]
+        lines.append("|".join(str(cell).replace("|", "/").replace("\n", " ") for cell in cells))
+    return {name: "\n".join(lines) + "\n" for name, lines in out.items()}
+
+
 def _short(value):
     return round(value, 4) if isinstance(value, float) else "" if value is None else value
 
@@ -50,7 +84,8 @@ def _mark(number: int, x: float, y: float, text: str) -> str:
 
 def chart(title: str, series: list[dict], nodes: list[int], unit: str, line: list[tuple[float, str]], zero: bool) -> str:
     """Points with error bars over node counts. series: name, values [(value, low, high) or None]; line: (height, label) across."""
-    everything = [number for one in series for triple in one["values"] if triple for number in triple] + [height for height, dummy in line] + ([0] if zero else [])
+    everything = [number for one in series for triple in one["values"] if triple for number in triple]
+    everything += [height for height, dummy in line] + ([0] if zero else [])
     if not everything:
         return ""
     low, high = min(everything), max(everything)
@@ -140,7 +175,8 @@ svg{width:100%;height:auto}svg text{font:11px system-ui,sans-serif;fill:#5b6b7b}
 <div class="cards">{% for word, number in data.counts.items() if number %}
 <div class="card {{ classes[word] }}"><b>{{ number }}</b>{{ word }}</div>{% endfor %}
 <div class="card"><b>{{ data.over_the_gauge|length }}</b>cells over the gauge</div></div>
-{% for claim in worst %}<p class="{{ classes[claim.verdict] }}"><b>{{ claim.id }}: {{ claim.verdict }}.</b> {{ claim.text[:1]|upper }}{{ claim.text[1:] }}.</p>{% endfor %}
+{% for claim in worst %}<p class="{{ classes[claim.verdict] }}"><b>{{ claim.id }}: {{ claim.verdict }}.</b>
+{{ claim.text[:1]|upper }}{{ claim.text[1:] }}.</p>{% endfor %}
 <h2>Claims</h2>
 <div class="wide"><table><tr><th>claim</th><th>from</th><th>claimed</th><th>computed</th><th>with rounding</th><th>verdict</th><th>why</th></tr>
 {% for claim in data.claims %}<tr><td>{{ claim.id }}</td><td>{{ claim.table or claim.curve }}{% if claim.nodes %}, {{ claim.nodes }} nodes{% endif %}</td>
@@ -152,7 +188,8 @@ svg{width:100%;height:auto}svg text{font:11px system-ui,sans-serif;fill:#5b6b7b}
 {% if data.over_the_gauge %}
 <h2>Over the gauge</h2>
 <p class="soft">Fewer processes on a node cost something by themselves: 1 - p/P of a rate, P/p - 1 of a time. The paper uses the first for both.</p>
-<div class="wide"><table><tr><th>table</th><th>configuration</th><th>nodes</th><th>delta</th><th>with rounding</th><th>paper's gauge</th><th>gauge of the direction</th></tr>
+<div class="wide"><table><tr><th>table</th><th>configuration</th><th>nodes</th><th>delta</th><th>with rounding</th><th>paper's gauge</th>
+<th>gauge of the direction</th></tr>
 {% for cell in data.over_the_gauge %}<tr><td>{{ cell.table }}</td><td>{{ cell.config }}</td><td class="n">{{ cell.nodes }}</td>
 <td class="n">{{ '%.2f'|format(cell.delta) }} %</td><td class="n">{{ '%.2f'|format(cell.interval[0]) }} to {{ '%.2f'|format(cell.interval[1]) }}</td>
 <td>{{ cell.verdict }}</td><td>{{ '%.2f'|format(cell.fair_gauge) }} %: {{ cell.fair_verdict }}</td></tr>{% endfor %}</table></div>
@@ -163,19 +200,22 @@ svg{width:100%;height:auto}svg text{font:11px system-ui,sans-serif;fill:#5b6b7b}
 <h2>Tables</h2>
 {% for name, table in data.tables.items() %}{% set given = about.get(name, {}) %}
 <h3>{{ given.app or name }}{% if given.fabric %}, {{ given.fabric }}{% endif %}
-<span class="soft">{{ name }}{% if given.figure %}, Figure {{ given.figure }}{% endif %}; {{ given.unit }}, {{ table.direction }} is better; delta = {{ table.formulas.delta }},
-efficiency = {{ table.formulas.efficiency }}</span></h3>
+<span class="soft">{{ name }}{% if given.figure %}, Figure {{ given.figure }}{% endif %}; {{ given.unit }}, {{ table.direction }} is better;
+delta = {{ table.formulas.delta }}, efficiency = {{ table.formulas.efficiency }}</span></h3>
 <div class="wide"><table><tr><th>configuration</th><th></th>{% for count in table.nodes %}<th>{{ count }}</th>{% endfor %}</tr>
 {% for config, part in table.configs.items() %}<tr><th rowspan="{{ 2 if config == table.baseline else 3 }}">{{ config }}{% if part.gauge %}<br>
 <span class="soft">gauge {{ '%.2f'|format(part.gauge) }} %</span>{% endif %}</th><td>value</td>
 {% for cell in part.cells %}<td class="n">{{ cell.value if cell else '' }}</td>{% endfor %}</tr>
-{% if config != table.baseline %}<tr><td>delta %</td>{% for cell in part.cells %}
-<td class="n {{ 'fail' if cell and cell.against_gauge == 'over for certain' else ('warn' if cell and (cell.against_gauge or '').startswith('over') else '') }}">
+{% if config != table.baseline %}<tr><td>delta %</td>
+{% for cell in part.cells %}{% set mark = (cell.against_gauge or '') if cell else '' %}
+<td class="n {{ 'fail' if mark == 'over for certain' else ('warn' if mark.startswith('over') else '') }}">
 {{ '%.2f'|format(cell.delta) if cell and cell.delta is defined else '' }}</td>{% endfor %}</tr>{% endif %}
 <tr><td>efficiency %</td>{% for cell in part.cells %}<td class="n">{{ '%.1f'|format(cell.efficiency) if cell else '' }}</td>{% endfor %}</tr>
 {% endfor %}</table></div>
-<div class="charts">{% for kind, names, words in (('delta', 'delta_names', 'delta to ' ~ table.baseline), ('efficiency', 'names', 'strong-scaling efficiency')) %}
-{% if charts[name][kind] %}<figure><figcaption>{{ words }}<span class="key">{% for label, colour in charts[name][names] %}<i style="background:{{ colour }}"></i>
+<div class="charts">{% for kind, names, words in (('delta', 'delta_names', 'delta to ' ~ table.baseline),
+('efficiency', 'names', 'strong-scaling efficiency')) %}
+{% if charts[name][kind] %}<figure><figcaption>{{ words }}<span class="key">
+{% for label, colour in charts[name][names] %}<i style="background:{{ colour }}"></i>
 {{ label }}{% endfor %}</span></figcaption>{{ charts[name][kind]|safe }}</figure>{% endif %}{% endfor %}</div>
 {% endfor %}
 {% if data.absent %}<p class="soft">Without figures: {{ data.absent|join(', ') }}.</p>{% endif %}

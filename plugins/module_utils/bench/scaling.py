@@ -18,7 +18,8 @@ FORMULAS = {
     LOWER: dict(delta="(T - T_base) / T_base", efficiency="T_1 / (n * T_n)", gauge="P / p - 1"),
     HIGHER: dict(delta="(R_base - R) / R_base", efficiency="R_n / (n * R_1)", gauge="1 - p / P"),
 }
-OVER, OVER_OPEN, WITHIN, WITHIN_OPEN = "over for certain", "over as printed, undecided by rounding", "within for certain", "within as printed, undecided by rounding"
+OVER, OVER_OPEN = "over for certain", "over as printed, undecided by rounding"
+WITHIN, WITHIN_OPEN = "within for certain", "within as printed, undecided by rounding"
 
 
 def _known(direction):
@@ -87,17 +88,44 @@ def interval(value, resolution):
     return value - resolution / 2.0, value + resolution / 2.0
 
 
-def delta_interval(base, base_resolution, value, resolution, direction):
-    (base_low, base_high), (low, high) = interval(base, base_resolution), interval(value, resolution)
-    ends = [delta(one, two, direction) for one in (base_low, base_high) for two in (low, high)]
-    return [min(ends), max(ends)]
+def delta_interval(base_ends, ends, direction):
+    """From the ends of both values."""
+    found = [delta(one, two, direction) for one in base_ends for two in ends]
+    return [min(found), max(found)]
 
 
-def efficiency_interval(first, first_resolution, nodes, value, resolution, direction, first_nodes=1):
+def efficiency_interval(first_ends, nodes, ends, direction, first_nodes=1):
     if nodes == first_nodes:
         return [100.0, 100.0]
-    ends = [efficiency(one, nodes, two, direction, first_nodes) for one in interval(first, first_resolution) for two in interval(value, resolution)]
-    return [min(ends), max(ends)]
+    found = [efficiency(one, nodes, two, direction, first_nodes) for one in first_ends for two in ends]
+    return [min(found), max(found)]
+
+
+def ends_of(table):
+    """Between what each value of a table lies: the range of its repeats where the table has ranges, else what rounding left."""
+    fixed, ranges, out = table.get("resolution"), table.get("ranges") or {}, {}
+    units = resolutions(table["rows"]) if fixed is None else {}
+    for name, row in table["rows"].items():
+        given = ranges.get(name) or [None] * len(row)
+        out[name] = [None if value is None else tuple(given[place]) if given[place] else interval(value, units[name][place] if units else fixed)
+                     for place, value in enumerate(row)]
+    return out
+
+
+def merge(one, other):
+    """Two tables of the same figure as one: the rows of both over the node counts of both."""
+    if (one.get("sense") or one.get("direction")) != (other.get("sense") or other.get("direction")):
+        raise RdmaError("compare two tables", why="lower is better in one of them, higher in the other", code="TABLE")
+    nodes = sorted(set(one["nodes"]) | set(other["nodes"]))
+    ends = [ends_of(table) for table in (one, other)]
+    out = dict(one, nodes=nodes, rows={}, ranges={}, resolution=0)
+    for table, spans in zip((one, other), ends):
+        for name, row in table["rows"].items():
+            values = dict(zip(table["nodes"], row))
+            out["rows"][name] = [values.get(count) for count in nodes]
+            limits = dict(zip(table["nodes"], spans[name]))
+            out["ranges"][name] = [list(limits[count]) if limits.get(count) else None for count in nodes]
+    return out
 
 
 def against(value, ends, limit):
@@ -132,8 +160,8 @@ def baseline_of(rows, given=None):
 def analyse(table, configs=None, baseline=None):
     """All that follows from a table of figures: per configuration deltas, efficiencies, their intervals, and the gauge.
 
-    table: nodes (list), rows (configuration -> values, None where there is none), sense or direction, and resolution where it
-    is known (0 for raw values). gauge is the fair one of the direction; gauge_paper is the paper's, which is the one of rates
+    table: nodes (list), rows (configuration -> values, None where there is none), sense or direction, resolution where it is known
+    (0 for raw values), and ranges (configuration -> pairs, smallest and largest of the repeats) where there are repeats. gauge is the fair one of the direction; gauge_paper is the paper's, which is the one of rates
     (1 - 44/48 = 8.33 %, printed as 8.3) for figures of both directions.
     """
     direction = table.get("direction") or table.get("sense")
@@ -144,9 +172,7 @@ def analyse(table, configs=None, baseline=None):
             raise RdmaError("read the figures of %s" % name, why="%d values for %d node counts" % (len(row), len(nodes)),
                             hint="give one value for each node count, null where there is none", code="TABLE")
     base_name = baseline_of(rows, baseline or table.get("baseline"))
-    fixed = table.get("resolution")
-    units = resolutions(rows) if fixed is None else dict((name, [fixed] * len(nodes)) for name in rows)
-    base, base_units = rows[base_name], units[base_name]
+    spans, base = ends_of(table), rows[base_name]
     out = dict(direction=direction, nodes=list(nodes), baseline=base_name, formulas=FORMULAS[direction], configs={})
     for name, row in rows.items():
         count, most = processes_of(name, configs), processes_of(base_name, configs)
@@ -160,12 +186,11 @@ def analyse(table, configs=None, baseline=None):
                 continue
             cell = dict(nodes=nodes[place], value=value,
                         efficiency=efficiency(row[start], nodes[place], value, direction, nodes[start]),
-                        efficiency_interval=efficiency_interval(row[start], units[name][start], nodes[place], value, units[name][place], direction,
-                                                                nodes[start]))
+                        efficiency_interval=efficiency_interval(spans[name][start], nodes[place], spans[name][place], direction, nodes[start]))
             if name != base_name and base[place]:
                 cell["delta"] = delta(base[place], value, direction)
                 cell["delta_other"] = delta_other(base[place], value, direction)
-                cell["delta_interval"] = delta_interval(base[place], base_units[place], value, units[name][place], direction)
+                cell["delta_interval"] = delta_interval(spans[base_name][place], spans[name][place], direction)
                 if fair is not None:
                     cell["against_gauge"] = against(cell["delta"], cell["delta_interval"], fair)
                     cell["against_paper_gauge"] = against(cell["delta"], cell["delta_interval"], flat)

@@ -51,3 +51,39 @@ def summary(values):
 def below(value, middle):
     """By how many percent a value lies below the middle (negative: above)."""
     return 100.0 * (middle - value) / middle if middle else 0.0
+
+
+# Repeats of one measurement on a quiet fabric differ by less than this (percent of the mean).
+QUIET_CV = 5.0
+FAR_MADS = 3.0
+
+
+def mad(values):
+    """The median of the distances from the median; None without values."""
+    rows = list(values)
+    middle = median(rows)
+    return median(abs(value - middle) for value in rows) if rows else None
+
+
+def repeats(values):
+    """Statistics of repeats of one measurement, in the order they were made, with marks where the mean is not to be trusted.
+
+    A run that lies far off is marked and stays in: a mean without it would hide what users will meet.
+    """
+    rows = [value for value in values if value is not None]
+    out = dict(summary(rows), mad=mad(rows), cv=None, marks=[], values=rows)
+    if len(rows) < 2:
+        return out
+    middle = out["median"]
+    out["cv"] = 100.0 * out["deviation"] / out["mean"] if out["mean"] else None
+    if out["cv"] is not None and out["cv"] > QUIET_CV:
+        out["marks"].append(dict(kind="cv", text="the runs differ by %.1f %% (cv), more than %g %%" % (out["cv"], QUIET_CV)))
+    for number, value in enumerate(rows):
+        far = abs(value - middle)
+        # Three runs that agree to the last digit have a MAD of nothing: a percent of the median keeps their last digits apart from trouble.
+        if len(rows) >= 3 and far > FAR_MADS * out["mad"] and far > 0.01 * abs(middle):
+            out["marks"].append(dict(kind="run", run=number + 1, value=value, text="run %d is %.4g, the median is %.4g, which is more than %g MAD off"
+                                                                                   % (number + 1, value, middle, FAR_MADS)))
+    if middle and abs(out["mean"] - middle) > 0.05 * abs(middle):
+        out["marks"].append(dict(kind="mean", text="the mean, %.4g, is far from the median, %.4g: it stands for none of the runs" % (out["mean"], middle)))
+    return out

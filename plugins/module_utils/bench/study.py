@@ -93,7 +93,8 @@ def judge_within(claim, found):
     worst = max(cells, key=lambda cell: cell["delta"])
     verdict = CONTRADICTED if sure else PRINTED_FALSE if maybe else CONSISTENT if loose else REPRODUCES
     text = "the largest is %s on %d nodes" % (_percent(worst["delta"]), worst["nodes"])
-    for nodes, words in ((sure, "over for certain"), (maybe, "over as printed, the digits do not decide"), (loose, "within as printed, the digits do not decide")):
+    for nodes, words in ((sure, "over for certain"), (maybe, "over as printed, the digits do not decide"),
+                         (loose, "within as printed, the digits do not decide")):
         if nodes:
             text += "; %s on %s nodes" % (words, ", ".join(map(str, nodes)))
     return dict(verdict=verdict, computed=worst["delta"], interval=worst["delta_interval"], over_at=sure, false_as_printed_at=maybe, open_at=loose, text=text)

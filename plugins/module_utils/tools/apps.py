@@ -240,7 +240,8 @@ def parse_gromacs(text):
             out["figures"]["simd_host" if simd.group(1).startswith("Highest") else "simd_build"] = simd.group(2)
         match = re.search(r"step (\d+):? resetting all time and cycle counters", line)
         if match:
-            out["discarded"].append(dict(what="the first %s steps" % match.group(1), why="mdrun reset its counters there: balancing the load is no measurement"))
+            out["discarded"].append(dict(what="the first %s steps" % match.group(1),
+                                         why="mdrun reset its counters there: balancing the load is no measurement"))
         match = re.match(r"^\s*nsteps\s+= (-?\d+)", line)
         if match:
             out["figures"]["steps"] = int(match.group(1))
@@ -328,8 +329,8 @@ def _pattern(name, what, text):
 def check(name, definition):
     """Refuse a definition that cannot be used, with all that is wrong with it."""
     wrong = []
-    known = ("title", "dataset", "version", "source", "command", "log", "parser", "figure_of_merit", "success", "error", "series", "discard", "files", "env",
-             "notes", "table2")
+    known = ("title", "dataset", "version", "source", "command", "log", "parser", "figure_of_merit", "success", "error", "series", "discard", "env", "notes",
+             "prepare", "workdir", "domain")
     for key in sorted(set(definition) - set(known)):
         wrong.append("unknown key %s" % key)
     figure = definition.get("figure_of_merit") or {}

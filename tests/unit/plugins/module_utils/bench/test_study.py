@@ -57,8 +57,26 @@ def test_digits_of_a_table_outlive_a_lost_trailing_zero():
 
 def test_rounding_interval_by_hand():
     # 2.445/2.305 - 1 and 2.455/2.295 - 1
-    assert scaling.delta_interval(2.3, 0.01, 2.45, 0.01, "lower") == pytest.approx([6.0738, 6.9717], abs=1e-3)
-    assert scaling.delta_interval(2.3, 0, 2.45, 0, "lower") == pytest.approx([6.5217, 6.5217], abs=1e-3)
+    assert scaling.delta_interval(scaling.interval(2.3, 0.01), scaling.interval(2.45, 0.01), "lower") == pytest.approx([6.0738, 6.9717], abs=1e-3)
+    assert scaling.delta_interval((2.3, 2.3), (2.45, 2.45), "lower") == pytest.approx([6.5217, 6.5217], abs=1e-3)
+
+
+def test_ranges_of_repeats_take_the_place_of_rounding():
+    table = dict(sense="lower", resolution=0, nodes=[1, 2], rows={"BM.48": [10.0, 5.0], "VM.44": [11.0, 5.5]}, ranges={"VM.44": [[10.5, 11.5], None]})
+    cells = scaling.analyse(table)["configs"]["VM.44"]["cells"]
+    assert cells[0]["delta_interval"] == pytest.approx([5.0, 15.0]) and cells[1]["delta_interval"] == pytest.approx([10.0, 10.0])
+    assert cells[0]["against_gauge"] == scaling.OVER_OPEN and cells[1]["against_gauge"] == scaling.OVER
+
+
+def test_tables_of_two_runs_are_merged():
+    one = dict(sense="higher", nodes=[1, 2], rows={"BM.48": [30, 60]})
+    other = dict(sense="higher", resolution=0, nodes=[2, 4], rows={"VM.44": [55.5, 109.25]}, ranges={"VM.44": [[55.0, 56.0], None]})
+    found = scaling.merge(one, other)
+    assert found["nodes"] == [1, 2, 4] and found["rows"] == {"BM.48": [30, 60, None], "VM.44": [None, 55.5, 109.25]}
+    cell = scaling.cell(scaling.analyse(found), "VM.44", 2)
+    assert cell["delta"] == pytest.approx(7.5) and cell["delta_interval"] == pytest.approx([100 * (59.5 - 56) / 59.5, 100 * (60.5 - 55) / 60.5])
+    with pytest.raises(RdmaError, match="lower is better in one"):
+        scaling.merge(one, dict(other, sense="lower"))
 
 
 def test_against_a_limit():
@@ -138,7 +156,10 @@ def cell_changed(table, config, nodes, value):
     return data
 
 
-@pytest.mark.parametrize("claim", [claim for claim in CLAIMS if claim["kind"] != "curve" and DATA["tables"][claim["table"]]["rows"]], ids=lambda claim: claim["id"])
+CHECKED = [claim for claim in CLAIMS if claim["kind"] != "curve" and DATA["tables"][claim["table"]]["rows"]]
+
+
+@pytest.mark.parametrize("claim", CHECKED, ids=lambda claim: claim["id"])
 def test_changing_one_cell_changes_the_verdict_of_that_claim_and_of_no_other_table(claim):
     config = claim.get("config") or claim["configs"][-1]
     nodes = claim.get("nodes") or 8

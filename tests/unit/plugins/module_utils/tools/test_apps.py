@@ -124,7 +124,8 @@ def test_an_application_in_a_few_lines():
 
 @pytest.mark.parametrize("change, words", [
     (dict(success=None), "success is missing"), (dict(figure_of_merit=dict(regex="(x)", unit="s")), "direction is missing"),
-    (dict(figure_of_merit=dict(regex="x", unit="s", direction="lower")), "no group"), (dict(parser="abinit"), "abinit"), (dict(colour="red"), "unknown key colour"),
+    (dict(figure_of_merit=dict(regex="x", unit="s", direction="lower")), "no group"), (dict(parser="abinit"), "abinit"),
+    (dict(colour="red"), "unknown key colour"),
     (dict(figure_of_merit=dict(regex="(x", unit="s", direction="lower")), "no regular expression"),
 ])
 def test_a_definition_that_cannot_work_is_refused(change, words):
