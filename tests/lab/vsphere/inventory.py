@@ -51,7 +51,7 @@ class Datacenter(Entity):
 
     @property
     def name(self) -> str:
-        return self.world.datacenter
+        return self.face.datacenter_name
 
     @property
     def parent(self) -> Entity | None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import http.server
 import socket
+import socketserver
 import ssl
 import threading
 import time
@@ -29,7 +30,8 @@ from .tasks import Task
 from .vm import VirtualMachine
 
 PATHS = ("/sdk", "/sdk/", "/sdk/webService", "/sdk/vimService")
-VERSIONS = ("9.1.0.0", "9.0.0.0", "8.0.3.0", "8.0.2.0", "8.0.1.0", "8.0.0.1", "7.0.3.0", "7.0.2.0", "7.0.1.0", "7.0.0.0", "6.7.3", "6.7.2", "6.7.1", "6.7",
+VERSIONS = ("9.1.1.0", "9.1.0.0", "9.0.0.0", "8.0.3.0", "8.0.2.0", "8.0.1.0", "8.0.0.1", "7.0.3.0", "7.0.2.0", "7.0.1.0", "7.0.0.0", "6.7.3", "6.7.2", "6.7.1",
+            "6.7",
             "6.5", "6.0", "5.5", "5.1")
 WITHOUT_LOGIN = ("RetrieveServiceContent", "Login", "Logout", "CurrentTime")
 COOKIE = "vmware_soap_session"
@@ -68,6 +70,8 @@ class Call:
 class VsphereFace:
     """Serves the world as a vCenter until stop()."""
 
+    root_name = "Datacenters"
+
     def __init__(self, world: World, directory: str, cert: str, key: str, strict: bool = False, task_delay: float = 0.0,
                  notice_delay: float = 0.0) -> None:
         """strict refuses what is not modelled; task_delay is how long a task runs; notice_delay how long a host that went down still looks connected."""
@@ -88,17 +92,47 @@ class VsphereFace:
         self.collector = self.add(PropertyCollector(self, "propertyCollector"))
         self.add(ViewManager(self, "ViewManager"))
         self.add(SearchIndex(self, "SearchIndex"))
-        self.root = self.add(Folder(self, "group-d1", "Datacenters", None, ["Folder", "Datacenter"], lambda: [self.datacenter]))
+        self.root = self.add(Folder(self, "group-d1", self.root_name, None, ["Folder", "Datacenter"], lambda: [self.datacenter]))
         self.datacenter = self.add(Datacenter(self, "datacenter-2", self.root))
         self.host_folder = self.add(Folder(self, "group-h4", "host", self.datacenter, ["Folder", "ComputeResource"], lambda: [self.cluster]))
         self.vm_folder = self.add(Folder(self, "group-v3", "vm", self.datacenter, ["Folder", "VirtualMachine", "VirtualApp"], self.vms))
         self.datastore_folder = self.add(Folder(self, "group-s5", "datastore", self.datacenter, ["Folder", "Datastore", "StoragePod"], self.datastores))
         self.network_folder = self.add(Folder(self, "group-n6", "network", self.datacenter, ["Folder", "Network", "DistributedVirtualSwitch"],
                                               self.network_objects))
-        self.cluster = self.add(Cluster(self, "domain-c8"))
+        self.cluster = self.add(self.compute())
         self.pool = self.add(ResourcePool(self, "resgroup-9"))
         self.network = self.add(Network(self, "network-11", "VM Network"))
         self.sync()
+
+    # ---- what a host's own API does otherwise (direct.py) -----------------------------------------------------------
+
+    @property
+    def offered(self) -> str:
+        """The API version that clients are offered."""
+        return self.world.vcenter["version"]
+
+    @property
+    def datacenter_name(self) -> str:
+        return self.world.datacenter
+
+    def compute(self) -> Any:
+        return Cluster(self, "domain-c8")
+
+    def host_names(self) -> list[str]:
+        return list(self.world.hosts)
+
+    def vm_names(self) -> list[str]:
+        return list(self.world.vms)
+
+    def switch_names(self) -> list[str]:
+        return list(self.world.switches)
+
+    def content(self, whole: Any) -> Any:
+        return whole
+
+    def may_log_in(self, user: str, password: str) -> bool:
+        vcenter = self.world.vcenter
+        return user.lower() == vcenter["username"].lower() and password == vcenter["password"]
 
     # ---- the registry of managed objects ---------------------------------------------------------------------------
 
@@ -117,7 +151,8 @@ class VsphereFace:
     def sync(self) -> None:
         """Objects for what the world has: ids stay with their names."""
         world = self.world
-        known = (tuple(world.hosts), tuple(world.vms), tuple(world.datastores), tuple((name, len(one["portgroups"])) for name, one in world.switches.items()))
+        hosts, vms, switches = self.host_names(), self.vm_names(), self.switch_names()
+        known = (tuple(hosts), tuple(vms), tuple(world.datastores), tuple((name, len(world.switches[name]["portgroups"])) for name in switches))
         if known == self._known:
             return
         wanted: dict[str, Managed] = {}
@@ -128,12 +163,12 @@ class VsphereFace:
                 moid = table.setdefault(name, "%s-%d" % (prefix, first + len(table)))
                 wanted[moid] = self.objects.get(moid) or make(moid, name)
 
-        want("host", 1001, world.hosts, lambda moid, name: HostSystem(self, moid, name))
-        want("vm", 2001, world.vms, lambda moid, name: VirtualMachine(self, moid, name))
+        want("host", 1001, hosts, lambda moid, name: HostSystem(self, moid, name))
+        want("vm", 2001, vms, lambda moid, name: VirtualMachine(self, moid, name))
         want("datastore", 10, world.datastores, lambda moid, name: Datastore(self, moid, name))
-        want("dvs", 20, world.switches, lambda moid, name: DistributedSwitch(self, moid, name))
-        groups = [(switch, group, False) for switch, one in world.switches.items() for group in one["portgroups"]]
-        groups += [(switch, "%s-DVUplinks-%s" % (switch, self._ids["dvs"][switch].split("-")[1]), True) for switch in world.switches]
+        want("dvs", 20, switches, lambda moid, name: DistributedSwitch(self, moid, name))
+        groups = [(switch, group, False) for switch in switches for group in world.switches[switch]["portgroups"]]
+        groups += [(switch, "%s-DVUplinks-%s" % (switch, self._ids["dvs"][switch].split("-")[1]), True) for switch in switches]
         want("dvportgroup", 30, groups, lambda moid, name: Portgroup(self, moid, *name))
         for moid, managed in list(self.objects.items()):
             if isinstance(managed, (HostSystem, VirtualMachine, Datastore, DistributedSwitch, Portgroup)) and moid not in wanted:
@@ -151,10 +186,10 @@ class VsphereFace:
         return [managed for managed in list(self.objects.values()) if isinstance(managed, kind)]
 
     def hosts(self) -> list[HostSystem]:
-        return [self.host(name) for name in self.world.hosts]
+        return [self.host(name) for name in self.host_names()]
 
     def vms(self) -> list[VirtualMachine]:
-        return [self.vm(name) for name in self.world.vms]
+        return [self.vm(name) for name in self.vm_names()]
 
     def datastores(self) -> list[Datastore]:
         return self._all(Datastore)
@@ -194,17 +229,17 @@ class VsphereFace:
     @property
     def newest(self) -> str:
         """The newest API version that is offered and that pyVmomi knows."""
-        offered = _numbers(self.world.vcenter["version"])
+        offered = _numbers(self.offered)
         known = (VmomiSupport.versionMap.get("vim25/" + one) for one in VERSIONS if _numbers(one) <= offered)
         return next((one for one in known if one), wire.NEWEST)
 
     def _beyond(self, action: str) -> bool:
         """Whether the client speaks a version newer than the one offered, which pyVmomi may not even know."""
         asked = action.strip('"').rsplit("/", 1)[-1].split(".")
-        return all(part.isdigit() for part in asked) and [int(part) for part in asked] > _numbers(self.world.vcenter["version"])
+        return all(part.isdigit() for part in asked) and [int(part) for part in asked] > _numbers(self.offered)
 
     def versions(self) -> bytes:
-        version = self.world.vcenter["version"]
+        version = self.offered
         prior = "".join("<version>%s</version>" % one for one in VERSIONS if _numbers(one) < _numbers(version))
         return ('<?xml version="1.0" encoding="UTF-8" ?><namespaces version="1.0"><namespace><name>urn:vim25</name><version>%s</version>'
                 "<priorVersions>%s</priorVersions></namespace></namespaces>" % (version, prior)).encode()
@@ -294,13 +329,26 @@ class VsphereFace:
 
     def start(self) -> None:
         """Returns when the port is open; port 0 becomes a free one, which the world then knows."""
-        self.world.vcenter["address"] = address = self.world.vcenter["address"] or "127.0.0.1"
+        vcenter = self.world.vcenter
+        vcenter["address"] = vcenter["address"] or "127.0.0.1"
+        vcenter["port"] = self.listen(vcenter["address"], vcenter["port"])
+        self.world.watch(self._host_changed)
+
+    def listen(self, address: str, port: int) -> int:
+        """Open the port; returns its number."""
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
         context.load_cert_chain(self.cert, self.key)
-        self._server = _Server((address, self.world.vcenter["port"]), context, self)
-        self.world.vcenter["port"] = self._server.server_address[1]
-        self.world.watch(self._host_changed)
+        self._server = _Server((address, port), context, self)
         threading.Thread(target=self._server.serve_forever, kwargs={"poll_interval": 0.1}, name="vsphere", daemon=True).start()
+        return self._server.server_port
+
+    def hang_up(self) -> None:
+        """Close the port and every connection."""
+        server, self._server = self._server, None
+        if server is not None:
+            server.shutdown()
+            server.server_close()
+            server.hang_up()
 
     def _host_changed(self, kind: str, name: str) -> None:
         if kind == "host" and not self.closed.is_set():
@@ -311,10 +359,7 @@ class VsphereFace:
 
     def stop(self) -> None:
         self.closed.set()
-        if self._server is not None:
-            self._server.shutdown()
-            self._server.server_close()
-            self._server.hang_up()
+        self.hang_up()
 
     def __enter__(self) -> VsphereFace:
         self.start()
@@ -332,6 +377,11 @@ class _Server(http.server.ThreadingHTTPServer):
         super().__init__(address, _Handler)
         # The handshake belongs to the connection's own thread: a client that never speaks must not stop the others.
         self.socket = context.wrap_socket(self.socket, server_side=True, do_handshake_on_connect=False)
+
+    def server_bind(self) -> None:
+        """HTTPServer looks the address up in the DNS here, which a lab on loopback has no use for."""
+        socketserver.TCPServer.server_bind(self)
+        self.server_name, self.server_port = self.server_address[:2]
 
     def process_request(self, request: Any, client_address: Any) -> None:
         self._open.add(request)

@@ -45,7 +45,7 @@ class ServiceInstance(Managed):
         return vim.Capability(provisioningSupported=True, multiHostSupported=True)
 
     def about_info(self) -> Any:
-        version = self.world.vcenter["version"]
+        version = self.face.offered
         short = ".".join(version.split(".")[:3])
         return vim.AboutInfo(name="VMware vCenter Server", fullName="VMware vCenter Server %s build-%s" % (short, BUILD.get(version, "1")),
                              vendor="VMware, Inc.",
@@ -54,11 +54,11 @@ class ServiceInstance(Managed):
                              licenseProductName="VMware VirtualCenter Server", licenseProductVersion=short.split(".", maxsplit=1)[0] + ".0")
 
     def content(self) -> Any:
-        return vim.ServiceInstanceContent(
+        return self.face.content(vim.ServiceInstanceContent(
             rootFolder=self.face.root.ref, propertyCollector=self.face.collector.ref, viewManager=vim.view.ViewManager("ViewManager"), about=self.about_info(),
             setting=vim.option.OptionManager("VpxSettings"), sessionManager=vim.SessionManager("SessionManager"), taskManager=vim.TaskManager("TaskManager"),
             searchIndex=vim.SearchIndex("SearchIndex"), customFieldsManager=vim.CustomFieldsManager("CustomFieldsManager"),
-            licenseManager=vim.LicenseManager("LicenseManager"), dvSwitchManager=vim.dvs.DistributedVirtualSwitchManager("DVSManager"))
+            licenseManager=vim.LicenseManager("LicenseManager"), dvSwitchManager=vim.dvs.DistributedVirtualSwitchManager("DVSManager")))
 
     def RetrieveServiceContent(self, call: Call) -> Any:
         return self.content()
@@ -82,8 +82,7 @@ class SessionManager(Managed):
         return "en"
 
     def Login(self, call: Call, userName: str, password: str, locale: str | None = None) -> Any:
-        vcenter = self.world.vcenter
-        if userName.lower() != vcenter["username"].lower() or password != vcenter["password"]:
+        if not self.face.may_log_in(userName, password):
             raise vim.fault.InvalidLogin(msg="Cannot complete login due to an incorrect user name or password.")
         self.face.end_session(call.sid)
         self.face.sessions[call.sid] = session = Session(userName)
