@@ -21,7 +21,7 @@ def _stage(site, tmp_path):
     here = site(2)
     path = tmp_path / "esxi.yml"
     path.write_text(PLAY)
-    return here, lambda *extra: here.run(str(path), *extra, directory="run")
+    return here, lambda *extra: here.run(str(path), *extra)
 
 
 def state(world):
