@@ -2,24 +2,29 @@
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Passthrough devices of a VM, in one reconfiguration with all preconditions checked first."""
+"""Passthrough devices of one VM or of many, in one reconfiguration each, with all preconditions of all of them checked first."""
 
 from __future__ import annotations
 
+import typing as t
+
+from ansible_collections.vhpc.rdma.plugins.module_utils.changes import Changes
 from ansible_collections.vhpc.rdma.plugins.module_utils.errors import RdmaError
 from ansible_collections.vhpc.rdma.plugins.module_utils.tools.text import pci_address
-from ansible_collections.vhpc.rdma.plugins.plugin_utils.vsphere import lookup, passthru, power, session, tasks, vm_devices
+from ansible_collections.vhpc.rdma.plugins.plugin_utils.vsphere import lookup, passthru, session, vm_batch, vm_devices
 from ansible_collections.vhpc.rdma.plugins.plugin_utils.vsphere.common import HOST_SPEC, POWER_SECONDS, VsphereAction, check_vm_host
 
 FIRST_KEY = -101  # keys of new devices: negative, and a different one for each
+DEVICES = dict(type="list", elements="raw", options=dict(passthru.SELECTOR_SPEC, label=dict(type="str"), bar_size_gb=dict(type="int")))
 
 
 class ActionModule(VsphereAction):
     WHAT = "change the passthrough devices"
     SPEC = dict(
         HOST_SPEC,
-        name=dict(type="str", required=True),
-        devices=dict(type="list", elements="raw", required=True, options=dict(passthru.SELECTOR_SPEC, label=dict(type="str"))),
+        name=dict(type="str"),
+        devices=DEVICES,
+        vms=dict(type="list", elements="dict", options=dict(name=dict(type="str", required=True), devices=DEVICES, esxi_hostname=dict(type="str"))),
         state=dict(type="str", default="present", choices=["present", "absent", "exact"]),
         mode=dict(type="str", default="static", choices=["static", "dynamic"]),
         reserve_memory=dict(type="bool", default=True),
@@ -28,69 +33,117 @@ class ActionModule(VsphereAction):
         allow_power_cycle=dict(type="bool", default=False),
         power_timeout=dict(type="int", default=POWER_SECONDS),
     )
+    RULES = dict(required_one_of=[["name", "vms"]], mutually_exclusive=[["name", "vms"]])
 
     def act(self, params: dict, task_vars: dict) -> dict:
-        name, dynamic = params["name"], params["mode"] == "dynamic"
-        where = "%s, VM %s" % (self.host, name)
-        with self.connect(params, where) as link:
-            row = lookup.find_vm(link, name, vm_devices.VM_PATHS)
-            vm, host = row["object"], row["runtime.host"]
-            host_row = link.read(host, "name", "runtime.connectionState", "vm", *passthru.HOST_PATHS)
-            check_vm_host(params, host_row, "change the passthrough devices", where)
-            devices = passthru.devices_of(host_row)
-            plain = vm_devices.vm_plain(row)
-            wanted = self._wanted(params, devices, plain, where)
-            targets, others = {}, {}
-            if params["state"] != "absent" and wanted:
-                target = row["environmentBrowser"].QueryConfigTarget(host)
-                targets = vm_devices.targets_of(target)
-                others = lookup.attached(link, [one for one in host_row["vm"] or [] if one != vm])
-            plan = vm_devices.plan(name, plain, wanted, params["state"], targets, others, host_row["name"], params["reserve_memory"], params["mmio_gb"],
-                                   dynamic, {pci_address(bdf) for bdf in params["released"]}, self.check_mode)
-            changes, problems = plan["changes"], plan["problems"]
-            if plan["power_off"] and not params["allow_power_cycle"]:
-                text = "the VM is on, and its devices change only while it is off"
-                if self.check_mode:
-                    for step in changes.steps:
-                        step.update(certainty="conditional", reason="; ".join(filter(None, [step["reason"], text])))
-                else:
-                    problems.append("%s (allow_power_cycle: true lets it be powered off and on)" % text)
-            if problems and changes.steps:
-                lost = " (a host that has just rebooted lost it at boot, which some builds do: run again)" if "waits for a reboot" in str(problems) else ""
-                raise RdmaError("change the passthrough devices", where, "; ".join(problems),
-                                "put right what is named here%s; nothing was changed" % lost, code="PRECONDITION", data=dict(problems=problems))
-            if changes.steps and not self.check_mode:
-                plain = self._apply(link, vm, name, where, row, plan, targets, params, dynamic)
-        return changes.result(devices=self._shown(plain, devices), vm=dict(name=name, power=plain["power"], host=host_row["name"]))
+        items = vm_batch.items(params, ("devices", "esxi_hostname"), self.host)
+        for item in items:
+            if item["devices"] is None:
+                raise RdmaError(self.WHAT, item["where"], "devices is not given", "name them, or take state: exact with devices: [] to detach all", code="SELECTOR")
+        with self.connect(params, items[0]["where"] if params["name"] else self.host) as link:
+            self._read(link, items, params)
+            for item in items:
+                self._plan(item, params)
+            self._twice(items)
+            self._consent(items, params)
+            vm_batch.refuse(items, self.WHAT, self._hint(items))
+            if not self.check_mode:
+                vm_batch.apply(link, items, params["power_timeout"], self.WHAT, self._spec, self._held, vm_devices.VM_PATHS)
+        return self._result(items, params)
 
-    def _wanted(self, params, devices, plain, where) -> list:
+    # ---- look ---------------------------------------------------------------------------------------------------------
+
+    def _read(self, link: t.Any, items: list[dict], params: dict) -> None:
+        """What all of them need is read together; only what a host offers (QueryConfigTarget) is asked for each VM."""
+        rows = lookup.find_vms(link, [item["name"] for item in items], vm_devices.VM_PATHS)
+        hosts = lookup.hosts_of(link, rows, ("name", "runtime.connectionState", "vm", *passthru.HOST_PATHS))
+        for item, row in zip(items, rows):
+            host = hosts[row["runtime.host"]._moId]
+            item.update(row=row, vm=row["object"], host=host, plain=vm_devices.vm_plain(row), all=passthru.devices_of(host), targets={}, others={})
+            check_vm_host(dict(esxi_hostname=item["esxi_hostname"]), host, self.WHAT, item["where"])
+            item["wanted"] = self._wanted(item, params["state"])
+        asking = [item for item in items if params["state"] != "absent" and item["wanted"]]
+        if not asking:
+            return
+        there = {vm._moId: vm for item in asking for vm in item["host"]["vm"] or []}
+        holders = lookup.holders(link, there.values())
+        for item in asking:
+            near = {vm._moId for vm in item["host"]["vm"] or []} - {item["vm"]._moId}
+            item["others"] = {bdf: name for bdf, rows in holders.items() for moid, name in rows if moid in near}
+            item["targets"] = vm_devices.targets_of(item["row"]["environmentBrowser"].QueryConfigTarget(item["row"]["runtime.host"]))
+
+    def _wanted(self, item: dict, state: str) -> list:
         """The devices asked for; what is to be detached may be gone from the host already."""
-        selectors = passthru.selectors_of(params["devices"], where, ("label",))
-        if params["state"] != "absent":
-            return [device for device, dummy in passthru.select(devices, selectors, where, extra=("label",))] if selectors else []
+        where, devices = item["where"], item["all"]
+        selectors = passthru.selectors_of(item["devices"], where, ("label", "bar_size_gb"))
+        sizes = [selector.pop("bar_size_gb", None) for selector in selectors]
+        if state != "absent":
+            out = []
+            for selector, size in zip(selectors, sizes):
+                for device, dummy in passthru.select(devices, [selector], where, extra=("label",)):
+                    if size is not None:
+                        device = dict(device, bar_size_gb=int(size))
+                    if device["pci"] not in {one["pci"] for one in out}:
+                        out.append(device)
+            return sorted(out, key=lambda one: one["pci"])
         if not selectors:
             raise RdmaError("detach devices", where, "devices is empty", "name them, or take state: exact with devices: [] to detach all", code="SELECTOR")
         known, rest = [], []
-        on_vm = {device["bdf"] for device in plain["devices"] if device["bdf"]}
+        on_vm = {device["bdf"] for device in item["plain"]["devices"] if device["bdf"]}
         for selector in selectors:
             bdf = pci_address(selector.get("pci") or "")
             (known if bdf and bdf not in {d["pci"] for d in devices} else rest).append(selector)
-        gone = [dict(pci=pci_address(s["pci"]), label="") for s in known if pci_address(s["pci"]) in on_vm]
+        gone = [dict(pci=pci_address(s["pci"]), label="", id="") for s in known if pci_address(s["pci"]) in on_vm]
         return gone + [device for device, dummy in (passthru.select(devices, rest, where, extra=("label",)) if rest else [])]
 
-    def _spec(self, row, plan, targets, dynamic):
-        vim = session.vim
+    # ---- decide -------------------------------------------------------------------------------------------------------
+
+    def _plan(self, item: dict, params: dict) -> None:
+        item["plan"] = vm_devices.plan(
+            item["name"], item["plain"], item["wanted"], params["state"], item["targets"], item["others"], item["host"]["name"], params["reserve_memory"],
+            params["mmio_gb"], params["mode"] == "dynamic", {pci_address(bdf) for bdf in params["released"]}, self.check_mode, item["all"])
+        item["dynamic"] = params["mode"] == "dynamic"
+        if not item["plan"]["changes"].steps:
+            item["plan"]["problems"] = []
+
+    @staticmethod
+    def _twice(items: list[dict]) -> None:
+        """Two VMs of the list must not want the same device."""
+        first: dict[tuple, str] = {}
+        for item in items:
+            for device in item["wanted"] if not item["dynamic"] else []:
+                key = (item["host"]["object"]._moId, device["pci"])
+                if first.setdefault(key, item["name"]) != item["name"] and item["plan"]["changes"].steps:
+                    item["plan"]["problems"].append("%s is wanted for the VM %s too" % (device["pci"], first[key]))
+
+    def _consent(self, items: list[dict], params: dict) -> None:
+        text = "the VM is on, and its devices change only while it is off"
+        for item in items:
+            if item["plan"]["power_off"] and not params["allow_power_cycle"]:
+                vm_batch.no_power_cycle(item, text, self.check_mode)
+
+    @staticmethod
+    def _hint(items: list[dict]) -> str:
+        problems = str([item["plan"]["problems"] for item in items])
+        lost = " (a host that has just rebooted lost it at boot, which some builds do: run again)" if "waits for a reboot" in problems else ""
+        return "put right what is named here%s; nothing was changed" % lost
+
+    # ---- act ----------------------------------------------------------------------------------------------------------
+
+    @staticmethod
+    def _spec(item: dict) -> t.Any:
+        vim, row, plan, targets = session.vim, item["row"], item["plan"], item["targets"]
+        passthrough = vim.vm.device.VirtualPCIPassthrough
         spec = vim.vm.ConfigSpec(changeVersion=row["config.changeVersion"])
         edits = [vim.vm.device.VirtualDeviceSpec(operation="remove", device=device) for device in row["config.hardware"].device if device.key in plan["remove"]]
         for number, device in enumerate(plan["add"]):
-            if dynamic:
+            if item["dynamic"]:
                 vendor, model = (int(part, 16) for part in device["id"].split(":"))
-                allowed = vim.vm.device.VirtualPCIPassthrough.AllowedDevice(vendorId=vendor, deviceId=model)
-                backing = vim.vm.device.VirtualPCIPassthrough.DynamicBackingInfo(deviceName="", allowedDevice=[allowed], customLabel=device["label"])
+                backing = passthrough.DynamicBackingInfo(deviceName="", allowedDevice=[passthrough.AllowedDevice(vendorId=vendor, deviceId=model)],
+                                                         customLabel=device["label"] or None)
             else:
-                backing = vim.vm.device.VirtualPCIPassthrough.DeviceBackingInfo(**vm_devices.backing_fields(targets[device["pci"]]))
-            edits.append(vim.vm.device.VirtualDeviceSpec(
-                operation="add", device=vim.vm.device.VirtualPCIPassthrough(key=FIRST_KEY - number, backing=backing)))
+                backing = passthrough.DeviceBackingInfo(**vm_devices.backing_fields(targets[device["pci"]]))
+            edits.append(vim.vm.device.VirtualDeviceSpec(operation="add", device=passthrough(key=FIRST_KEY - number, backing=backing)))
         if edits:
             spec.deviceChange = edits
         if plan["reserve"]:
@@ -100,24 +153,37 @@ class ActionModule(VsphereAction):
             spec.extraConfig = [vim.option.OptionValue(key=key, value=value) for key, value in plan["extra"].items()]
         return spec
 
-    def _apply(self, link, vm, name, where, row, plan, targets, params, dynamic) -> dict:
-        seconds = params["power_timeout"]
-        with power.off_for(link, vm, name, plan["power_off"], seconds):
-            if plan["power_off"]:
-                row["config.changeVersion"] = link.read(vm, "config.changeVersion")["config.changeVersion"]
-            tasks.wait(link, vm.ReconfigVM_Task(self._spec(row, plan, targets, dynamic)), "reconfigure the VM", where, seconds)
-            plain = vm_devices.vm_plain(dict(row, **link.read(vm, *vm_devices.VM_PATHS)))
-            wrong = vm_devices.missing(plain, plan["add"], plan["remove"], dynamic)
-            if plan["reserve"] and not plain["locked"]:
-                wrong.append("its memory is not reserved")
-            if wrong:
-                raise RdmaError("change the passthrough devices", where, "vCenter took the reconfiguration, but %s" % "; ".join(wrong),
-                                "see the VM's settings and its events in vCenter", code="NOT_HELD")
-        return plain
+    @staticmethod
+    def _held(item: dict) -> list[str]:
+        """What the VM shows otherwise after the reconfiguration; item["row"] is read anew."""
+        plan = item["plan"]
+        item["plain"] = vm_devices.vm_plain(item["row"])
+        wrong = vm_devices.missing(item["plain"], plan["add"], plan["remove"], item["dynamic"])
+        return wrong + (["its memory is not reserved"] if plan["reserve"] and not item["plain"]["locked"] else [])
+
+    # ---- tell ---------------------------------------------------------------------------------------------------------
+
+    def _result(self, items: list[dict], params: dict) -> dict:
+        changes, rows = Changes("vsphere"), []
+        for item in items:
+            changes.steps += item["plan"]["changes"].steps
+            rows.append(dict(name=item["name"], power=item["plain"]["power"], host=item["host"]["name"], changed=item["plan"]["changes"].changed,
+                             devices=self._shown(item["plain"], item["all"])))
+        notes = list(dict.fromkeys(note for item in items for note in item["plan"]["notes"]))
+        more: dict[str, t.Any] = dict(warnings=notes) if notes else {}
+        if params["name"]:
+            more.update(devices=rows[0]["devices"], vm={key: rows[0][key] for key in ("name", "power", "host")})
+        else:
+            more.update(vms=rows)
+        return changes.result(**more)
 
     @staticmethod
-    def _shown(plain, devices) -> list:
+    def _shown(plain: dict, devices: list[dict]) -> list[dict]:
         known = {device["pci"]: device for device in devices}
-        return [dict(pci=device["bdf"], key=device["key"], label=device["label"] or known.get(device["bdf"], {}).get("label", ""),
-                     dynamic=device["dynamic"], id=known.get(device["bdf"], {}).get("id", ""), name=known.get(device["bdf"], {}).get("name", ""))
-                for device in plain["devices"]]
+        out = []
+        for device in plain["devices"]:
+            there = known.get(device["bdf"], {})
+            out.append(dict(pci=device["bdf"], key=device["key"], label=device["label"] or there.get("label", ""), dynamic=device["dynamic"],
+                            id=there.get("id", "") or ", ".join(device.get("allowed", [])), name=there.get("name", ""),
+                            port=vm_devices.guest_port(there) if there else None))
+        return out

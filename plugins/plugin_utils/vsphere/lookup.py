@@ -56,17 +56,34 @@ def find_host(session: t.Any, name: str) -> t.Any:
 
 def find_vm(session: t.Any, name: str, paths: tuple[str, ...] = ()) -> dict:
     """The VM of that name with the properties asked for; agent VMs of the cluster services are not there."""
+    return find_vms(session, [name], paths)[0]
+
+
+def all_vms(session: t.Any) -> list[dict]:
+    """name of every VM but the agent VMs of the cluster services."""
     vim = _session.vim
-    rows = session.walk(_steps(True), {vim.VirtualMachine: ["name"]})
-    rows = [row for row in rows if not is_vcls(row["name"])]
-    found = choose(rows, name, "VM", session.where, "correct the name (vhpc_vm of the host); VMs need names of their own")
+    return [row for row in session.walk(_steps(True), {vim.VirtualMachine: ["name"]}) if not is_vcls(row["name"])]
+
+
+def find_vms(session: t.Any, names: t.Sequence[str], paths: tuple[str, ...] = ()) -> list[dict]:
+    """The VMs of those names in that order with the properties asked for: two requests for however many."""
+    rows = all_vms(session)
+    found = [choose(rows, name, "VM", session.where, "correct the name (vhpc_vm of the host); VMs need names of their own") for name in names]
     if not paths:
         return found
-    row = session.read(found["object"], *paths)
-    if "config.hardware" in paths and row["config.hardware"] is None:
-        raise RdmaError("read the settings of the VM %s" % name, session.where, "vCenter has none (is it inaccessible or orphaned?)",
+    read = {row["object"]._moId: row for row in session.read_many([row["object"] for row in found], list(paths))}
+    out = [dict(read[row["object"]._moId], name=row["name"]) for row in found]
+    empty = [row["name"] for row in out if "config.hardware" in paths and row["config.hardware"] is None]
+    if empty:
+        raise RdmaError("read the settings of the VM %s" % ", ".join(empty), session.where, "vCenter has none (is it inaccessible or orphaned?)",
                         "see the VM in vCenter: its datastore may be away", code="NO_CONFIG")
-    return dict(row, name=found["name"])
+    return out
+
+
+def hosts_of(session: t.Any, rows: t.Iterable[dict], paths: tuple[str, ...]) -> dict[str, dict]:
+    """id of a host -> its properties, for the hosts of these VMs (with runtime.host): one request."""
+    hosts = {row["runtime.host"]._moId: row["runtime.host"] for row in rows if row["runtime.host"] is not None}
+    return {row["object"]._moId: row for row in session.read_many(hosts.values(), list(paths))}
 
 
 def vms_of(session: t.Any, host: t.Any) -> list[dict]:
@@ -75,10 +92,19 @@ def vms_of(session: t.Any, host: t.Any) -> list[dict]:
     return [row for row in rows if not is_vcls(row["name"], row["config.managedBy"])]
 
 
+def holders(session: t.Any, vms: t.Iterable[t.Any]) -> dict[str, list[tuple[str, str]]]:
+    """bdf -> [(id of the VM, its name)] of VMs of one or several hosts that have a device there; one request. A VM whose settings cannot be read has none."""
+    out: dict[str, list[tuple[str, str]]] = {}
+    for row in session.read_many(vms, ["name", "config.hardware"]):
+        for device in vm_devices.attached(row["config.hardware"]):
+            if device["bdf"]:
+                out.setdefault(device["bdf"], []).append((row["object"]._moId, row["name"]))
+    return out
+
+
 def attached(session: t.Any, vms: t.Iterable[t.Any]) -> dict[str, str]:
-    """bdf -> name of the VM that has the device at a fixed address. A VM whose settings cannot be read has none."""
-    rows = session.read_many(vms, ["name", "config.hardware"])
-    return {device["bdf"]: row["name"] for row in rows for device in vm_devices.attached(row["config.hardware"]) if device["bdf"] and not device["dynamic"]}
+    """bdf -> name of the VM that has the device, for VMs of one host."""
+    return {bdf: rows[0][1] for bdf, rows in holders(session, vms).items()}
 
 
 def switches(session: t.Any) -> dict[str, t.Any]:

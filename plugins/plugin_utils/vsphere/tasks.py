@@ -34,6 +34,39 @@ def wait(session: t.Any, task: t.Any, what: str, where: str, seconds: float, hin
         interval = min(interval * 1.5, 2.0)
 
 
+def wait_all(session: t.Any, running: dict[str, t.Any], what: str, seconds: float) -> dict[str, RdmaError]:
+    """Follow tasks to their ends together, one request per look: {name: error} of those that did not succeed. running: name -> task."""
+    deadline, interval = time.monotonic() + seconds, 0.05
+    failed, open_ = {}, dict(running)
+    while open_:
+        rows = {row["object"]._moId: row["info"] for row in session.read_many(open_.values(), ["info"])}
+        late = time.monotonic() >= deadline
+        for name, task in list(open_.items()):
+            info = rows[task._moId]
+            if info.state == "error":
+                failed[name] = fault(info.error, what, name)
+            elif info.state != "success":
+                if late:
+                    failed[name] = RdmaError(what, name, "the task %s is still %s after %d s" % (info.descriptionId or info.key, info.state, seconds),
+                                             "see Recent Tasks in vCenter; raise power_timeout if it is only slow", code="TASK_TIMEOUT")
+                else:
+                    continue
+            del open_[name]
+        if open_:
+            _session.pause(interval, deadline)
+            interval = min(interval * 1.5, 2.0)
+    return failed
+
+
+def together(failed: dict[str, RdmaError], what: str) -> RdmaError:
+    """The errors of several things as one; a single one as it is."""
+    errors = [failed[name] for name in sorted(failed)]
+    if len(errors) == 1:
+        return errors[0]
+    return RdmaError(what, "%d of them" % len(errors), "; ".join("%s: %s" % (err.where, err.why) for err in errors),
+                     "; ".join(dict.fromkeys(err.hint for err in errors if err.hint)), code=errors[0].code, data=dict(failed=sorted(failed)))
+
+
 def fault(error: t.Any, what: str, where: str, hint: str = "") -> RdmaError:
     if error is None:
         return RdmaError(what, where, "the task ended in error without a reason", "see Recent Tasks in vCenter", code="TASK_FAULT")

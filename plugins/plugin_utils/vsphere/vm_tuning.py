@@ -10,11 +10,37 @@ import typing as t
 
 from ansible_collections.vhpc.rdma.plugins.module_utils.changes import Changes
 
+from .vm_devices import hardware_version
+
 VM_PATHS = ("config.hardware", "config.memoryAllocation", "config.cpuAllocation", "config.memoryReservationLockedToMax", "config.latencySensitivity",
-            "config.cpuHotAddEnabled", "config.memoryHotAddEnabled", "config.extraConfig", "config.changeVersion", "runtime.powerState", "runtime.host")
+            "config.cpuHotAddEnabled", "config.memoryHotAddEnabled", "config.extraConfig", "config.changeVersion", "config.version", "config.cpuAffinity",
+            "runtime.powerState", "runtime.host")
 HOST_PATHS = ("name", "runtime.connectionState", "hardware.cpuInfo", "hardware.memorySize", "summary.hardware")
 UNLIMITED = -1
+HYPERTHREADS = "high_with_hyperthreading"
+NUMA_AFFINITY, PREFER_HT = "numa.nodeAffinity", "numa.vcpu.preferHT"
+NEWER = (8, 0)  # virtual hyperthreading and cores per NUMA node
+NEWER_HARDWARE = 20
+# What a declared profile says where the user says nothing; None leaves a setting alone.
+SETTINGS = ("reserve_memory", "reserve_cpu", "latency", "hot_add")
+PROFILES: dict[str, dict] = {
+    "hpc": dict(reserve_memory=True, reserve_cpu=True, latency="high", hot_add=False),
+    "none": {},
+}
 LIVE = ("memoryReservationLockedToMax", "memory", "cpu")  # parts of the spec that a running VM takes
+
+
+def vm_paths(version: tuple[int, ...]) -> tuple[str, ...]:
+    """What is read of a VM; a server refuses to read a property that is newer than itself."""
+    return VM_PATHS + (("config.numaInfo",) if version >= NEWER else ())
+
+
+def with_profile(options: dict) -> dict:
+    """The options with what the profile says for those that are not given; what `leave` names stays as the VM has it."""
+    profile = PROFILES[options["profile"]]
+    out = dict(options, **{key: profile.get(key) if options[key] is None else options[key] for key in SETTINGS})
+    out.update((key, None) for key in options["leave"] or [])
+    return out
 
 
 def host_plain(row: dict) -> dict:
@@ -28,6 +54,7 @@ def host_plain(row: dict) -> dict:
 def vm_plain(row: dict) -> dict:
     hardware, memory, cpu = row["config.hardware"], row["config.memoryAllocation"], row["config.cpuAllocation"]
     latency = row["config.latencySensitivity"]
+    numa, affinity = row.get("config.numaInfo"), row.get("config.cpuAffinity")
 
     def amount(allocation: t.Any, name: str, unset: int) -> int:
         value = getattr(allocation, name, None) if allocation else None
@@ -39,6 +66,8 @@ def vm_plain(row: dict) -> dict:
         memory_limit=amount(memory, "limit", UNLIMITED),
         cpu_reservation=amount(cpu, "reservation", 0), cpu_limit=amount(cpu, "limit", UNLIMITED), latency=str(latency.level) if latency else "normal",
         cpu_hot_add=bool(row["config.cpuHotAddEnabled"]), memory_hot_add=bool(row["config.memoryHotAddEnabled"]),
+        threads=getattr(hardware, "simultaneousThreads", None) or 1, cores_per_numa_node=(numa.coresPerNumaNode or 0) if numa else 0,
+        affinity=sorted(int(one) for one in (affinity.affinitySet if affinity else None) or []), hw_version=hardware_version(row.get("config.version")),
         extra={option.key: str(option.value) for option in row["config.extraConfig"] or []})
 
 
@@ -59,7 +88,7 @@ def sockets_fit(cpus: int, sockets: int) -> int:
 def plan(name: str, vm: dict, host: dict, wanted: dict) -> dict:
     """changes, spec (plain), problems (what the host cannot give), power_off.
 
-    wanted: the module's options; None leaves a setting alone.
+    wanted: the module's options (with_profile); None leaves a setting alone. host: host_plain and api, the version that the server speaks.
     """
     changes, spec, problems = Changes("vsphere"), {}, []
     thing = "vm %s" % name
@@ -67,6 +96,12 @@ def plan(name: str, vm: dict, host: dict, wanted: dict) -> dict:
     def change(label: str, before: t.Any, after: t.Any, **fields: t.Any) -> None:
         changes.add(thing, label, before, after)
         spec.update(fields)
+
+    def newer(what: str) -> None:
+        if tuple(host.get("api") or NEWER) < NEWER:
+            problems.append("%s needs vSphere 8.0, the API here is %s" % (what, ".".join(map(str, host["api"]))))
+        elif vm["hw_version"] < NEWER_HARDWARE:
+            problems.append("%s needs hardware version %d, the VM has %d" % (what, NEWER_HARDWARE, vm["hw_version"]))
 
     cpus = wanted["cpus"] or vm["cpus"]
     cores = wanted["cores_per_socket"] or (sockets_fit(cpus, host["sockets"]) if wanted["cpus"] else vm["cores_per_socket"])
@@ -87,18 +122,40 @@ def plan(name: str, vm: dict, host: dict, wanted: dict) -> dict:
         if not vm["locked"] or vm["memory_limit"] != UNLIMITED or vm["memory_reservation"] != vm["memory_mb"]:
             change("memory reservation", "%d MB" % vm["memory_reservation"], "all, locked to the memory size, no limit")
         spec.update(memoryReservationLockedToMax=True, memory=dict(reservation=memory, limit=UNLIMITED))
-    reservation = cpus * host["mhz"]
+    level = {HYPERTHREADS: "high"}.get(wanted["latency"], wanted["latency"])
+    threads = {None: vm["threads"], HYPERTHREADS: 2}.get(wanted["latency"], 1)
+    if threads > 1 and threads != vm["threads"]:
+        newer("latency sensitivity high with hyperthreading")
+    if threads > 1 and cpus % threads:
+        problems.append("%d vCPUs cannot share cores in pairs" % cpus)
+    reservation = -(-cpus // threads) * host["mhz"]  # a vCPU with a core of its own reserves all of it, two that share one reserve it once
     if wanted["reserve_cpu"] and (vm["cpu_reservation"] != reservation or vm["cpu_limit"] != UNLIMITED):
         change("CPU reservation MHz", vm["cpu_reservation"], reservation, cpu=dict(reservation=reservation, limit=UNLIMITED))
-    if wanted["latency"] and vm["latency"] != wanted["latency"]:
-        change("latency sensitivity", vm["latency"], wanted["latency"], latency=wanted["latency"])
-    if wanted["latency"] == "high" and not (wanted["reserve_memory"] and wanted["reserve_cpu"]):
+    if level and vm["latency"] != level:
+        change("latency sensitivity", vm["latency"], level, latency=level)
+    if threads != vm["threads"]:
+        change("vCPUs per core", vm["threads"], threads, simultaneousThreads=threads)
+    high = (level or vm["latency"]) == "high"
+    if high and not ((wanted["reserve_memory"] or vm["memory_reservation"] >= memory) and (wanted["reserve_cpu"] or vm["cpu_reservation"] >= reservation)):
         problems.append("latency sensitivity high needs the whole memory and vCPUs x MHz reserved (reserve_memory and reserve_cpu)")
     for label, key, field in (("CPU hot add", "cpu_hot_add", "cpuHotAddEnabled"), ("memory hot add", "memory_hot_add", "memoryHotAddEnabled")):
         if wanted["hot_add"] is not None and vm[key] != wanted["hot_add"]:
             change(label, vm[key], wanted["hot_add"], **{field: wanted["hot_add"]})
+    if wanted.get("cores_per_numa_node") is not None and wanted["cores_per_numa_node"] != vm["cores_per_numa_node"]:
+        newer("cores_per_numa_node")
+        change("cores per NUMA node", vm["cores_per_numa_node"] or "ESXi's choice", wanted["cores_per_numa_node"] or "ESXi's choice",
+               coresPerNumaNode=wanted["cores_per_numa_node"])
+    if wanted.get("cpu_affinity") is not None and sorted(set(wanted["cpu_affinity"])) != vm["affinity"]:
+        change("CPU affinity", vm["affinity"], sorted(set(wanted["cpu_affinity"])), cpuAffinity=sorted(set(wanted["cpu_affinity"])))
+        if wanted["cpu_affinity"] and high:
+            problems.append("latency sensitivity high gives every vCPU a core of its own: it and cpu_affinity exclude each other")
+    options = dict(wanted["extra_config"] or {})
+    if wanted.get("numa_affinity") is not None:
+        options[NUMA_AFFINITY] = ",".join(map(str, wanted["numa_affinity"]))
+    if wanted.get("prefer_hyperthreads") is not None:
+        options[PREFER_HT] = wanted["prefer_hyperthreads"]
     extra = {}
-    for key, value in sorted((wanted["extra_config"] or {}).items()):
+    for key, value in sorted(options.items()):
         text = option_text(value)
         if vm["extra"].get(key, "") != text:
             extra[key] = text
@@ -106,8 +163,9 @@ def plan(name: str, vm: dict, host: dict, wanted: dict) -> dict:
     if extra:
         spec["extra"] = extra
 
-    if host["cores"] and cpus > host["cores"] and wanted["latency"] == "high":
-        problems.append("%d vCPUs, each with a core of its own, do not fit the %d cores of %s" % (cpus, host["cores"], host["name"]))
+    if host["cores"] and -(-cpus // threads) > host["cores"] and high:
+        problems.append("%d vCPUs, %s, do not fit the %d cores of %s" % (
+            cpus, "each with a core of its own" if threads == 1 else "two to a core", host["cores"], host["name"]))
     elif host["cores"] and wanted["reserve_cpu"] and reservation > host["cores"] * host["mhz"]:
         problems.append("%d vCPUs x %d MHz = %d MHz reserved do not fit the %d MHz of %s" % (
             cpus, host["mhz"], reservation, host["cores"] * host["mhz"], host["name"]))

@@ -96,12 +96,68 @@ def test_exact_and_absent():
 
 
 def test_dynamic_needs_labels_and_hardware_17():
-    got = plan(vm(hw_version=15), [device(IB)], dynamic=True)
+    got = plan(vm(hw_version=15), [device(IB)], dynamic=True, on_host=[device(IB), device(ROCE)])
     assert "no hardware label" in got["problems"][0] and "hardware version 17" in got["problems"][1]
     got = plan(vm(), [device(IB, label="rdma-ib")], dynamic=True, targets={})
     assert not got["problems"] and got["add"]
     have = dict(key=13000, dynamic=True, bdf="", label="rdma-ib", allowed=["15b3:1017"])
     assert not plan(vm(devices=[have]), [device(IB, label="rdma-ib")], dynamic=True)["changes"].changed
+
+
+def test_a_dynamic_device_that_is_the_only_one_of_its_kind_needs_no_label():
+    one = gpu("10de:20f1")
+    got = plan(vm(), [one], dynamic=True, targets={}, on_host=[device(IB), device(ROCE), one])
+    assert not got["problems"] and [s["name"] for s in got["changes"].steps][0] == "10de:20f1, any"
+    have = dict(key=13000, dynamic=True, bdf="", label="", allowed=["10de:20f1"])
+    assert not plan(vm(devices=[have], extra=MMIO), [one], dynamic=True)["changes"].changed
+    assert plan(vm(devices=[dict(have, allowed=["10de:1db1"])]), [one], dynamic=True)["add"] == [one]
+
+
+def test_a_label_that_moved_to_another_kind_is_attached_anew():
+    have = dict(key=13000, dynamic=True, bdf="", label="rdma-ib", allowed=["15b3:1019"])
+    got = plan(vm(devices=[have]), [device(IB, label="rdma-ib")], dynamic=True)
+    assert got["remove"] == [13000] and got["changes"].steps[0]["before"] == "attached for 15b3:1019"
+
+
+def gpu(ids, bdf="0000:af:00.0", **more):
+    return dict(device(bdf), id=ids, name="GPU", **{"class": "0302"}, **more)
+
+
+MMIO = {"pciPassthru.use64bitMMIO": "TRUE", "pciPassthru.64bitMMIOSizeGB": "128"}
+
+
+@pytest.mark.parametrize("devices,size,unknown", [
+    ([device(IB), device(ROCE)], 0, 0), ([gpu("10de:1db1")], 64, 0), ([gpu("10de:20f1")], 256, 0), ([gpu("10de:ffff")], 0, 1),
+    ([gpu("10de:ffff", bar_size_gb=16)], 0, 0), ([gpu("10de:ffff", bar_size_gb=17)], 64, 0), ([gpu("10de:20f1", bar_size_gb=1)], 0, 0),
+    ([gpu("10de:1db1"), gpu("10de:1db1", "0000:b0:00.0"), device(IB)], 128, 0), ([gpu("10de:ffff", bar_size_gb=16), device(IB)], 64, 0)])
+def test_mmio_from_published_bars_or_from_the_user(devices, size, unknown):
+    got = vm_devices.mmio(devices)
+    assert got[0] == size and len(got[1]) == unknown
+
+
+def test_mmio_in_the_same_reconfiguration():
+    one = gpu("10de:1db1")
+    target_ = {"0000:af:00.0": target("0000:af:00.0", device_id=0x1db1, vendor_id=0x10de)}
+    got = plan(vm(), [one], targets=target_)
+    assert got["extra"] == {"pciPassthru.use64bitMMIO": "TRUE", "pciPassthru.64bitMMIOSizeGB": "64"} and not got["problems"]
+    assert plan(vm(extra=MMIO), [one], targets=target_)["extra"] == {}, "a larger space is enough"
+    assert "EFI" in plan(vm(firmware="bios"), [one], targets=target_)["problems"][0]
+    got = plan(vm(), [gpu("10de:ffff")], targets=target_)
+    assert not got["extra"] and "nothing is guessed" in got["notes"][0] and "0000:af:00.0 (10de:ffff)" in got["notes"][0]
+    assert plan(vm(), [gpu("10de:ffff")], targets=target_, mmio_gb=512)["extra"]["pciPassthru.64bitMMIOSizeGB"] == "512"
+
+
+def test_a_gpu_that_stays_counts_and_is_left_alone():
+    have = on_vm("0000:af:00.0", 13005, device_id="1db1", vendor_id=0x10de)
+    everything = [device(IB), device(ROCE), gpu("10de:1db1")]
+    got = plan(vm(devices=[have], extra=dict(MMIO)), on_host=everything)
+    assert [d["pci"] for d in got["add"]] == [IB, ROCE] and not got["remove"] and not got["extra"]
+    assert plan(vm(devices=[have]), on_host=everything)["extra"]["pciPassthru.64bitMMIOSizeGB"] == "64"
+
+
+def test_what_the_user_loses_is_told_once_something_is_attached():
+    assert "no snapshots" in plan(vm())["notes"][0] and "licence" in plan(vm(), [device(IB, label="a")], dynamic=True)["notes"][0]
+    assert not plan(vm(devices=[on_vm(IB), on_vm(ROCE, 13001)]))["notes"]
 
 
 def test_backing_is_hex_and_signed():

@@ -16,7 +16,8 @@ PAPER = dict(cpus=44, cores_per_socket=None, memory_mb=147456, reserve_memory=Tr
 
 def vm(**changes):
     return dict(dict(power="poweredOff", cpus=20, cores_per_socket=10, memory_mb=65536, locked=False, memory_reservation=0, memory_limit=-1,
-                     cpu_reservation=0, cpu_limit=-1, latency="normal", cpu_hot_add=True, memory_hot_add=False, extra={}), **changes)
+                     cpu_reservation=0, cpu_limit=-1, latency="normal", cpu_hot_add=True, memory_hot_add=False, threads=1, cores_per_numa_node=0,
+                     affinity=[], hw_version=20, extra={}), **changes)
 
 
 RIGHT = dict(cpus=44, cores_per_socket=22, memory_mb=147456, locked=True, memory_reservation=147456, cpu_reservation=44 * 2993, latency="high",
@@ -75,6 +76,38 @@ def test_sockets():
     assert plan(vm(), cpus=45)["spec"]["numCoresPerSocket"] == 45
     assert "numCoresPerSocket" not in plan(vm(), cpus=None)["spec"]
     assert plan(vm(), cores_per_socket=11)["spec"]["numCoresPerSocket"] == 11
+
+
+def test_high_with_hyperthreading_reserves_a_core_for_two():
+    got = plan(vm(), cpus=88, latency="high_with_hyperthreading")
+    assert not got["problems"] and got["spec"]["cpu"] == dict(reservation=44 * 2993, limit=-1)
+    assert got["spec"]["latency"] == "high" and got["spec"]["simultaneousThreads"] == 2
+    assert "hardware version 20" in plan(vm(hw_version=19), latency="high_with_hyperthreading")["problems"][0]
+    assert "vSphere 8.0" in plan(vm(), dict(HOST, api=(7, 0, 3)), latency="high_with_hyperthreading")["problems"][0]
+    assert "in pairs" in plan(vm(), cpus=45, latency="high_with_hyperthreading")["problems"][0]
+    assert "two to a core, do not fit the 48" in plan(vm(), cpus=98, latency="high_with_hyperthreading")["problems"][0]
+    assert plan(right(threads=2))["spec"]["simultaneousThreads"] == 1
+
+
+def test_profiles_and_settings_left_alone():
+    options = dict(PAPER, profile="hpc", leave=[], reserve_memory=None, reserve_cpu=None, latency=None, hot_add=None)
+    assert vm_tuning.with_profile(options)["latency"] == "high" and vm_tuning.with_profile(dict(options, latency="normal"))["latency"] == "normal"
+    none = vm_tuning.with_profile(dict(options, profile="none", cpus=None, memory_mb=None))
+    assert not vm_tuning.plan("vm01", vm(), HOST, none)["changes"].changed
+    left = vm_tuning.with_profile(dict(options, leave=["latency", "hot_add"]))
+    assert names(vm_tuning.plan("vm01", vm(), HOST, left)) == ["vCPUs", "cores per socket", "memory MB", "memory reservation", "CPU reservation MHz"]
+    every = vm_tuning.with_profile(dict(options, cpus=None, memory_mb=None, leave=list(vm_tuning.SETTINGS)))
+    assert not vm_tuning.plan("vm01", vm(), HOST, every)["changes"].changed
+
+
+def test_numa_and_affinity():
+    got = plan(vm(extra={"numa.nodeAffinity": "1"}), numa_affinity=[0], prefer_hyperthreads=True, cores_per_numa_node=22)
+    assert got["spec"]["extra"] == {"numa.nodeAffinity": "0", "numa.vcpu.preferHT": "TRUE"} and got["spec"]["coresPerNumaNode"] == 22
+    assert plan(vm(extra={"numa.nodeAffinity": "1"}), numa_affinity=[])["spec"]["extra"] == {"numa.nodeAffinity": ""}
+    assert "exclude each other" in plan(vm(), cpu_affinity=[0, 1])["problems"][0]
+    got = plan(vm(affinity=[0]), cpu_affinity=[3, 2, 3], latency="normal")
+    assert got["spec"]["cpuAffinity"] == [2, 3] and not got["problems"]
+    assert "cpuAffinity" not in plan(vm(affinity=[2, 3]), cpu_affinity=[3, 2], latency="normal")["spec"]
 
 
 def test_extra_config_is_merged_by_key():
