@@ -44,7 +44,7 @@ class RdmaAction(ActionBase):
         del tmp
         self._task_vars = task_vars or {}
         try:
-            dummy, params = self.validate_argument_spec(argument_spec=self.SPEC, **self.RULES)
+            params = self._params()
             result.update(self.act(params, self._task_vars))
         except RdmaError as err:
             result.update(err.result(), failed=True)
@@ -57,5 +57,19 @@ class RdmaAction(ActionBase):
         result.setdefault("changed", False)
         return result
 
+    def _params(self) -> dict:
+        try:
+            return self.validate_argument_spec(argument_spec=self.SPEC, **self.RULES)[1]
+        except (TypeError, ValueError, AttributeError, OverflowError) as err:  # Ansible's check stumbles over a value where options with suboptions are due
+            wrong = [name for name, about in self.SPEC.items() if about.get("options") and not _holds(self._task.args.get(name), about)]
+            raise RdmaError("take the arguments", self.host, "%s is not written as the documentation says" % (", ".join(wrong) or "one of them"),
+                            "ansible-doc vhpc.rdma.%s" % type(self).__module__.rsplit(".", 1)[-1], code="ARGUMENTS") from err
+
     def act(self, params: dict, task_vars: dict) -> dict:
         raise NotImplementedError
+
+
+def _holds(value: object, about: dict) -> bool:
+    """Whether a value can be options with suboptions: a mapping, or a list of mappings where the option takes several."""
+    values = value if isinstance(value, list) and about.get("type") == "list" else [value]
+    return value is None or all(isinstance(one, dict) for one in values)

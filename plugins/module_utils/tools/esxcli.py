@@ -27,6 +27,7 @@ TYPE = (r"(?:array of )?(?:unsigned |signed )?(?:u?int(?:8|16|32|64)?|u?short|u?
         r"|charp|string|hex)"
         r"(?:\[\])?(?:,? ?array)?")
 PCI_BLOCK = re.compile(r"^\s*([0-9a-f]{4,5}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7])\s*$", re.I)
+CSV_HEAD = r"[A-Z]\w+(?:,[A-Z]\w+)+,?"
 LEVELS = ("VMwareCertified", "VMwareAccepted", "PartnerSupported", "CommunitySupported")
 VIB_ROW = re.compile(r"^\s*(\S+)\s+(\S*\d\S*)\s+(\S+(?: \S+)*?)\s+(%s)(?:\s+(\d{4}-\d{2}-\d{2}))?(?:\s+(\S.*?))?\s*$" % "|".join(LEVELS))
 RESULT_KEY = re.compile(r"^\s*(Message|Reboot Required|(?:VIBs|Components) (?:Installed|Removed|Skipped)|DPU Results?)\s*:\s*(.*)$")
@@ -166,7 +167,9 @@ def nested(text, tool="esxcli"):
 
 def formatted(text):
     """Rows of --formatter=json, csv or xml with snake_case keys; None where the text is none of them."""
-    whole = "\n".join(clean.lines("esxcli", text)).strip()
+    found = clean.lines("esxcli", text)
+    start = next((number for number, line in enumerate(found[:20]) if re.match(r"^\s*(?:[\[{]\s*$|[\[{].*[\]}\"]|%s$)" % CSV_HEAD, line)), 0)
+    whole = "\n".join(found[start:]).strip()  # a banner may stand above it
     rows = None
     if whole[:1] in "[{" and whole:
         try:
@@ -176,7 +179,7 @@ def formatted(text):
         rows = data if isinstance(data, list) else [data]
     elif "<output" in whole[:400] and "</output>" in whole:
         rows = _xml_rows(whole[whole.index("<output"):whole.rindex("</output>") + 9])
-    elif re.match(r"^[A-Z]\w+(?:,[A-Z]\w+)+,?$", whole.split("\n", 1)[0]):
+    elif re.match("^%s$" % CSV_HEAD, whole.split("\n", 1)[0]):
         rows = [dict((key, value) for key, value in row.items() if key) for row in csv.DictReader(whole.split("\n"))]
     if rows is None or not all(isinstance(row, dict) for row in rows):
         return None
@@ -225,8 +228,8 @@ def parse_vib_list(text):
     if rows is not None:
         if any("name" not in row or "version" not in row for row in rows):
             raise ParseError("vib_list", "the rows have no name and version", whole)
-        return {"vibs": [_vib(*[_plain(row.get(key, "")) for key in ("name", "version", "vendor", "acceptance_level", "install_date", "platforms")])
-                         for row in rows]}
+        vibs = [_vib(*[_plain(row.get(key, "")) for key in ("name", "version", "vendor", "acceptance_level", "install_date", "platforms")]) for row in rows]
+        return {"vibs": [vib for vib in vibs if _is_vib(vib)]}
     if any(RULE.match(line) for line in found):
         read = table(text, "vib_list", _vib_fallback)
         titles = [clean.snake(title) for title in read["titles"]]
@@ -242,14 +245,33 @@ def parse_vib_list(text):
                 vibs.append(_vib(*[cell or "" for cell in VIB_ROW.match("  ".join(row.values())).groups()]))
                 continue
             vibs.append(_vib(*[cells.get(key, "") for key in ("name", "version", "vendor", "acceptance_level", "install_date", "platforms")]))
-        return {"vibs": vibs}
+        return {"vibs": [vib for vib in vibs if _is_vib(vib)]}
     blocks = _vib_blocks(found)
     if blocks:
         return {"vibs": blocks}
-    matches = [VIB_ROW.match(line) for line in found if line.strip() and not re.match(r"^\s*Name\s+Version\b", line)]
+    matches = [VIB_ROW.match(line) for line in _below_banner(found, VIB_ROW.match) if line.strip() and not re.match(r"^\s*Name\s+Version\b", line)]
     if matches and all(matches):
         return {"vibs": [_vib(*[cell or "" for cell in match.groups()]) for match in matches]}
     return dict(_failed(text, "vib_list", "no list of VIBs in it"), vibs=[])
+
+
+def _keep(block, key, value, tool):
+    """A key that comes twice with two values means that the line between two blocks is lost."""
+    if block.get(key, value) != value:
+        raise ParseError(tool, "%s is said twice in one block, as %s and %s" % (key, block[key], value))
+    block[key] = value
+
+
+def _is_vib(vib):
+    """A row of the list, and not a message of the host in the middle of it."""
+    return bool(re.match(r"^[\w.+-]+$", vib["name"]) and re.search(r"\d", vib["version"]) and vib["acceptance_level"] in LEVELS + ("",))
+
+
+def _below_banner(found, fits):
+    """The lines after the paragraph that a login banner is: the last blank line before the first line that fits."""
+    first = next((number for number, line in enumerate(found) if fits(line)), 0)
+    blank = [number for number, line in enumerate(found[:first]) if not line.strip()]
+    return found[blank[-1]:] if blank else found
 
 
 def _plain(value):
@@ -263,7 +285,7 @@ def _vib_blocks(found):
         if match and match.group(1) == "Name":
             blocks.append({})
         if match and blocks:
-            blocks[-1][clean.snake(match.group(1))] = match.group(2).strip()
+            _keep(blocks[-1], clean.snake(match.group(1)), match.group(2).strip(), "vib_list")
     out = []
     for block in blocks:
         if "version" not in block or "vendor" not in block:
@@ -274,6 +296,13 @@ def _vib_blocks(found):
                 vib[key] = clean.boolean(block[key])
         out.append(vib)
     return out
+
+
+def _continues(key, text):
+    """Whether a line goes on with the value above it: words of a message, or more identifiers of VIBs."""
+    if key.split("_")[0] not in ("vibs", "components"):
+        return bool(text) and not re.match(r"^-[EWID]-|^WARNING\b|^[\w ]+:", text)
+    return all(re.match(r"^\S+_\S*\d\S*$", item) and re.search(r"[.-]", item) for item in re.split(r",\s*", text.rstrip(",")))
 
 
 def parse_vib_result(text):
@@ -293,7 +322,7 @@ def parse_vib_result(text):
             key, value = clean.snake(match.group(1)), match.group(2)
         elif value_match:
             key, value = clean.snake(value_match.group(1)), value_match.group(2)
-        elif key and line.strip() and re.match(r"^\s", line) and not TAG.match(line):
+        elif key and re.match(r"^\s", line) and not TAG.match(line) and _continues(key, line.strip()):
             value = line.strip()  # a long list of VIBs broken by a terminal
         else:
             key = key if line.strip() else ""
@@ -351,8 +380,9 @@ def parse_module_parameters(text):
         if not line.strip():
             continue
         cells = _cut(line, starts) if not line.startswith(" ") else None
-        if cells is not None and (len(cells) < 4 or not re.match(r"^\w+$", cells[0]) or not re.match(r"^%s$" % TYPE, cells[1])):
-            cells = None
+        if cells is not None and (len(cells) < 4 or not re.match(r"^\w+$", cells[0]) or not re.match(r"^%s$" % TYPE, cells[1])
+                                  or (not cells[2] and re.match(r"^(?:-?\d+(?:,-?\d+)*|0x[0-9a-fA-F,x]+)(?:\s{2,}|$)", cells[3]))):
+            cells = None  # the row is wider than its heading
         if cells is None:
             cells = _parameter_fallback(line, ["name", "type", "value", "description"])
         if cells is not None:
@@ -396,7 +426,8 @@ def parse_pcipassthru(text):
         if "enabled" not in titles or titles[0] not in ("device_id", "address"):
             raise ParseError("pcipassthru", "a table with other columns (%s)" % ", ".join(read["titles"]), "\n".join(found))
         rows = [list(row.values()) for row in read["rows"]]
-        return {"devices": [{"address": clean.pci_address(row[0]) or row[0], "enabled": clean.boolean(row[titles.index("enabled")])} for row in rows]}
+        devices = [{"address": clean.pci_address(row[0]), "enabled": clean.boolean(row[titles.index("enabled")])} for row in rows]
+        return {"devices": [device for device in devices if device["address"] and device["enabled"] is not None]}
     rows = formatted(text)
     if rows and all("device_id" in row for row in rows):
         return {"devices": [{"address": row["device_id"], "enabled": clean.boolean(str(row.get("enabled")))} for row in rows]}
@@ -430,7 +461,7 @@ def parse_pci_list(text):
             if key == "address" and (not devices or "segment" in devices[-1] or "bus" in devices[-1]):
                 devices.append({})
             if devices:
-                devices[-1][key] = (clean.pci_address(value) or value) if key == "address" else value
+                _keep(devices[-1], key, (clean.pci_address(value) or value) if key == "address" else value, "pci_list")
     if not devices or not any(len(device) > 1 for device in devices):
         return dict(_failed(text, "pci_list", "no PCI device with fields in it"), devices=[])
     for device in devices:
@@ -443,6 +474,10 @@ def parse_pci_list(text):
 NIC = re.compile(r"^\s*(\S+)\s+([0-9a-f]{4,5}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7]|N/A)\s+(\S+)\s+(Up|Down)\s+(?:(Up|Down)\s+)?(\d+)(?:Mbps)?\s+(Full"
                  r"|Half|Auto|\S+)\s+"
                  r"((?:[0-9a-f]{2}:){5}[0-9a-f]{2})\s+(\d+)(?:\s+(.*))?$", re.I)
+
+
+NIC_COLUMNS = ("name", "pci_device", "driver", "admin_status", "link_status", "speed", "duplex", "mac_address", "mtu", "description")
+MAC = re.compile(r"^(?:[0-9a-f]{2}:){5}[0-9a-f]{2}$", re.I)
 
 
 def parse_nic_list(text):
@@ -460,13 +495,17 @@ def parse_nic_list(text):
         nics = []
         for row in read["rows"]:
             cells = dict((clean.snake(title), value) for title, value in row.items())
+            if not MAC.match(cells.get("mac_address", "")) or not (clean.pci_address(cells.get("pci_device", "")) or cells.get("pci_device") == "N/A"):
+                again = _nic_cells("  ".join(row.values()))
+                if again is None:
+                    continue  # a message of the host in the middle of the table
+                cells = dict(zip(NIC_COLUMNS, again))
             nics.append(_nic(cells))
         return {"nics": nics}
-    keys = ("name", "pci_device", "driver", "admin_status", "link_status", "speed", "duplex", "mac_address", "mtu", "description")
-    rows = [line for line in found if line.strip() and not re.match(r"^\s*Name\s+PCI\b", line)]
+    rows = [line for line in _below_banner(found, _nic_cells) if line.strip() and not re.match(r"^\s*Name\s+PCI\b", line)]
     matches = [_nic_cells(line) for line in rows]
     if matches and all(matches):
-        return {"nics": [_nic(dict(zip(keys, cells))) for cells in matches]}
+        return {"nics": [_nic(dict(zip(NIC_COLUMNS, cells))) for cells in matches]}
     if re.search(r"^\s*Driver Info\s*:\s*$", whole, re.M):
         return {"nics": [_nic_get(whole)]}
     return dict(_failed(text, "nic_list", "no list of network cards in it"), nics=[])

@@ -56,8 +56,6 @@ def parse(text):
             out["fields"][last] = [key.group(2).strip()]
         elif VERSION.match(line):
             out["version"] = VERSION.match(line).group(2)
-        elif last and re.match(r"^\s", line):
-            out["fields"][last].append(stripped)
         elif last == "Rom Info" and re.match(r"^type=", stripped):
             out["fields"][last].append(stripped)
     others = [line for line in found if line.strip() and not KEY.match(line) and not re.match(r"^\s", line)]

@@ -52,8 +52,9 @@ def parse(text):
     """Everything an output of mlxconfig says: devices with parameters, the outcome of a set, an error, a version."""
     found = clean.lines("mlxconfig", text)
     whole = "\n".join(found)
-    if whole.lstrip()[:1] == "{":
-        return _from_json(whole)
+    start = next((number for number, line in enumerate(found[:20]) if line.lstrip()[:1] == "{"), None)
+    if start is not None:  # a banner may stand above it
+        return _from_json("\n".join(found[start:]))
     out = {"devices": []}
     device, columns, in_table, last_label = None, (), False, ""
     errors, usage, known = clean.mft_errors(found), False, False
@@ -108,7 +109,10 @@ def parse(text):
             if device is None:
                 device = _device(1)
                 out["devices"].append(device)
-            device["parameters"][row.group(3)] = _parameter(values, columns, row.group(1), row.group(2))
+            entry = _parameter(values, columns, row.group(1), row.group(2))
+            if device["parameters"].get(row.group(3), entry) != entry:  # the heading between two devices is lost
+                raise ParseError("mlxconfig", "%s has two values on one device" % row.group(3), line)
+            device["parameters"][row.group(3)] = entry
             known = True
             continue
         if last_label == "description" and device is not None:

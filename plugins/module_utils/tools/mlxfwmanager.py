@@ -36,7 +36,12 @@ def parse(text):
             continue
         head, updating, named = DEVICE.match(line), UPDATING.match(line), LABEL.match(line)
         if head:
-            device, update, label = _device(int(head.group(1))), None, ""
+            again = out["devices"][-1] if out["devices"] else None
+            update, label = None, ""
+            if again == _device(int(head.group(1))):  # the heading stands there twice
+                device = again
+                continue
+            device = _device(int(head.group(1)))
             out["devices"].append(device)
         elif updating:
             update, device, label, known = {"device": int(updating.group(1)), "steps": [], "result": ""}, None, "", True
@@ -75,7 +80,7 @@ def parse(text):
             other = OTHER_LABEL.match(line)
             label = clean.snake(other.group(1))
             device["other"][other.group(1).strip()] = (other.group(2) or "").strip()
-        elif label in ("description", "part_number", "status") and device is not None:
+        elif label in ("description", "status") and device is not None and not re.match(r"^(?:WARNING\b|The time and date\b)", stripped):
             device[label] = ("%s %s" % (device[label], stripped)).strip()
     return _finish(out, found, whole, known)
 
@@ -86,6 +91,10 @@ def _device(index):
 
 
 def _label(device, label, value):
+    """A label that comes twice with two values means that the heading between two devices is lost."""
+    before = device["pci_name"] if label == "pci_device_name" else device.get(label)
+    if before and value and before != value and label in ("pci_device_name", "psid", "part_number", "device_type"):
+        raise ParseError("mlxfwmanager", "one device has two values of %s" % label, "%s, %s" % (before, value))
     if label == "pci_device_name":
         device["pci_name"], device["pci"] = value, clean.pci_address(value)
     elif label.endswith("mac"):
@@ -105,6 +114,8 @@ def _version_row(device, line):
     name = " ".join(cells[:first])
     if not re.match(r"^[A-Za-z][\w ()/.-]*$", name):
         return False
+    if device["versions"].get(name, {"current": cells[first]})["current"] != cells[first]:
+        raise ParseError("mlxfwmanager", "one device has two versions of %s" % name, line)
     device["versions"][name] = {"current": cells[first], "available": cells[first + 1] if len(cells) > first + 1 else ""}
     return True
 

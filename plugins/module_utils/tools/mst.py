@@ -54,7 +54,10 @@ def parse(text):
         detail = LINUX_DETAIL.search(line)
         revision = REVISION.match(line)
         if detail and out["devices"]:
-            out["devices"][-1]["pci"] = clean.pci_address(detail.group(1))
+            address = clean.pci_address(detail.group(1))
+            if out["devices"][-1]["pci"] not in ("", address):
+                raise ParseError("mst", "a device's line is missing above its address", line)
+            out["devices"][-1]["pci"] = address
             continue
         if revision and out["devices"]:
             out["devices"][-1]["rev"] = revision.group(1)

@@ -14,7 +14,7 @@ ODD_BLANKS = re.compile("[\u00a0\u2000-\u200a\u202f\u3000]")
 # Documents turn the quotes and dashes of a tool's text into typographic ones.
 PLAIN = {0x2018: "'", 0x2019: "'", 0x201c: '"', 0x201d: '"', 0x2010: "-", 0x2011: "-", 0x2012: "-", 0x2013: "-", 0x2014: "-", 0x2015: "-", 0x2026: "..."}
 LONG_BLANK = re.compile(r"[ \t]{400,}")
-NOTHING = re.compile("[\u200b\u200c\u200d\ufeff]")
+NOTHING = re.compile("[\x00\u200b\u200c\u200d\ufeff]")
 PCI = re.compile(r"^(?:([0-9a-f]{4,8}):)?([0-9a-f]{2}):([0-9a-f]{2})[.:]([0-7])$", re.I)
 PCI_DECIMAL = re.compile(r"^(\d{5}):(\d{3}):(\d{2})\.(\d{1,3})$")
 # [root@vm01 ~]# command, user@vm01:~$ command, ESXi's [root@esx01:~] command, and the bare "$ command" of recordings.

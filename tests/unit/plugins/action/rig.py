@@ -25,8 +25,8 @@ class Rig:
     def __init__(self, world):
         self.world, self.execs, self.drop_at = world, [], None
 
-    def __call__(self, name, host, check=False, diff=True, **args):
-        module = importlib.import_module("ansible_collections.vhpc.rdma.plugins.action." + name)
+    def __call__(self, plugin, host, /, check=False, diff=True, **args):
+        module = importlib.import_module("ansible_collections.vhpc.rdma.plugins.action." + plugin)
         task = Task()
         task.args, task.check_mode, task.diff = args, check, diff
         loader = DataLoader()
