@@ -14,18 +14,10 @@ import pytest
 
 sys.path.insert(0, os.path.dirname(__file__))
 
-import tools  # noqa: E402
 from lab import site as sites  # noqa: E402
 from lab.lab import Lab  # noqa: E402
 from lab.runner import collections, environment  # noqa: E402
-
-
-def need(get):
-    """The tool, or the test is skipped with the reason."""
-    try:
-        return get()
-    except tools.Unavailable as exc:
-        pytest.skip("this witness cannot be had here: %s" % exc)
+from witness_tools import collections as witnesses_of, controller, need  # noqa: E402
 
 
 class Rehearsal:
@@ -57,7 +49,7 @@ class Rehearsal:
 
     def tasks(self, *tasks, hosts="localhost"):
         """Run tasks one after the other; the results in their order (a failed one has failed: true)."""
-        venv, witnesses = need(tools.controller), need(tools.collections)
+        venv, witnesses = need(controller), need(witnesses_of)
         self.runs += 1
         output = self.directory / ("results-%d.json" % self.runs)
         steps = []
@@ -91,7 +83,7 @@ class Rehearsal:
 
     def inventory(self, plugin, **options):
         """ansible-inventory's own data for a plugin's file."""
-        venv, witnesses = need(tools.controller), need(tools.collections)
+        venv, witnesses = need(controller), need(witnesses_of)
         source = self.directory / ("%s.yml" % plugin.rsplit(".", 1)[-1])
         source.write_text(json.dumps(dict(self.theirs, plugin=plugin, **options)))
         done = subprocess.run([str(venv / "bin" / "ansible-inventory"), "-i", str(source), "--list"], cwd=self.directory, env=self.environment(venv, witnesses),

@@ -10,31 +10,35 @@ import os
 import subprocess
 
 import pytest
-import tools
-from conftest import need
+from witness_tools import need, virsh as program_of
+from lab.vsphere.direct import HostFace
+from lab.world import PassthruDevice
 
 HOST, VM = "esxi02", "vm02"
 
 
-@pytest.fixture()
-def virsh(rehearsal):
-    program, libraries = need(tools.virsh)
-    login = rehearsal.login
+def client(rehearsal, user, password, address, rest):
+    """A function that runs virsh and gives its output; a program that cannot start here skips the test."""
+    program, libraries = need(program_of)
     credentials = rehearsal.directory / "auth.conf"
-    credentials.write_text("[credentials-lab]\nusername=%(username)s\npassword=%(password)s\n[auth-esx-%(hostname)s]\ncredentials=lab\n" % login)
-    uri = "vpx://%s@%s:%d/HPC/hpc-cluster/%s?no_verify=1" % (login["username"].replace("@", "%40"), login["hostname"], login["port"], HOST)
+    credentials.write_text("[credentials-lab]\nusername=%s\npassword=%s\n[auth-esx-%s]\ncredentials=lab\n" % (user, password, address))
     env = dict(os.environ, LD_LIBRARY_PATH=libraries, LIBVIRT_AUTH_FILE=str(credentials), LC_ALL="C", HOME=str(rehearsal.directory))
 
     def call(*words):
-        done = subprocess.run([str(program), "-q", "-c", uri, *words], env=env, check=False, stdin=subprocess.DEVNULL, capture_output=True, text=True,
-                              timeout=60)
+        done = subprocess.run([str(program), "-q", "-c", rest % (user.replace("@", "%40"), address), *words], env=env, check=False, stdin=subprocess.DEVNULL,
+                              capture_output=True, text=True, timeout=60)
         if "error while loading shared libraries" in done.stderr:
             pytest.skip("this witness cannot be had here: " + done.stderr.strip())
-        assert done.returncode == 0, done.stderr
         errors = [line for line in done.stderr.splitlines() if "error" in line]
-        assert errors == []
+        assert done.returncode == 0 and not errors, "virsh %s ended with %d: %s" % (" ".join(words), done.returncode, "\n".join(errors) or done.stderr)
         return done.stdout
     return call
+
+
+@pytest.fixture()
+def virsh(rehearsal):
+    login = rehearsal.login
+    return client(rehearsal, login["username"], login["password"], login["hostname"], "vpx://%%s@%%s:%d/HPC/hpc-cluster/%s?no_verify=1" % (login["port"], HOST))
 
 
 def table(text):
@@ -68,7 +72,6 @@ def test_virsh_reads_what_ours_set_and_ours_what_virsh_set(rehearsal, virsh):
 
 def test_virsh_is_refused_what_a_real_host_refuses(rehearsal, virsh):
     """Power-on of a VM whose memory is not reserved, with a fixed passthrough device: the task's error reaches the C client."""
-    from lab.world import PassthruDevice
     host = rehearsal.world.hosts[HOST]
     host.dvs.clear()
     host.passthru["0000:3b:00.0"].enabled = host.passthru["0000:3b:00.0"].active = True
@@ -76,3 +79,15 @@ def test_virsh_is_refused_what_a_real_host_refuses(rehearsal, virsh):
     with pytest.raises(AssertionError, match="sched.mem.min"):
         virsh("start", VM)
     assert rehearsal.world.vms[VM].power == "off"
+
+
+def test_virsh_at_the_host_itself(rehearsal):
+    """esx:// takes the host's own API rather than vCenter's."""
+    lab, host = rehearsal.lab, rehearsal.world.hosts[HOST]
+    with HostFace(rehearsal.world, str(lab.directory), str(lab.directory / "cert.pem"), str(lab.directory / "key.pem"), HOST) as face:
+        virsh = client(rehearsal, "root", host.password, host.address, "esx://%%s@%%s:%d/?no_verify=1" % face.port)
+        assert table(virsh("dominfo", VM))["State"] == "shut off"
+        assert [line.split() for line in virsh("pool-list").splitlines() if line.strip()] == [["hpc-nfs", "active", "yes"]]
+        assert "ESX %s" % host.version in virsh("version") and virsh("hostname").strip() == "%s.lab" % HOST
+        virsh("start", VM)
+        assert rehearsal.world.vms[VM].power == "on" and virsh("domstate", VM).strip() == "running"

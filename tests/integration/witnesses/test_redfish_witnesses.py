@@ -31,7 +31,7 @@ import pytest
 
 sys.path.insert(0, str(pathlib.Path(__file__).parent))
 
-import tools as witnesses  # noqa: E402
+import witness_tools as witnesses  # noqa: E402
 from lab.bmc.__main__ import start  # noqa: E402
 
 CLIENTS = ("redfish-protocol-validator==1.3.2", "redfish-service-validator==3.1.8", "redfish-utilities==3.5.2", "sushy==5.14.0")

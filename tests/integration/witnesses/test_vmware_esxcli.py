@@ -12,8 +12,7 @@ import subprocess
 import xml.etree.ElementTree as ET
 
 import pytest
-import tools
-from conftest import need
+from witness_tools import esxcli as program_of, need
 
 IB, ROCE = "0000:3b:00.0", "0000:3b:00.1"
 HOST = "esxi02"
@@ -21,7 +20,7 @@ HOST = "esxi02"
 
 @pytest.fixture()
 def esxcli(rehearsal):
-    program = need(tools.esxcli)
+    program = need(program_of)
 
     def call(*words, password=None, options=(), host=HOST):
         login = rehearsal.login

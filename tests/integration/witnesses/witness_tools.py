@@ -13,7 +13,9 @@ import shutil
 import subprocess
 import sys
 import zipfile
-from typing import Callable
+from typing import Any, Callable
+
+import pytest
 
 TOP = pathlib.Path(__file__).resolve().parents[3]
 PLACE = TOP / "build" / "witnesses"
@@ -27,6 +29,14 @@ LIBVIRT = ("libvirt-clients", "libvirt0")
 
 class Unavailable(Exception):
     """The tool cannot be had on this machine; the text says why."""
+
+
+def need(get: Callable[[], Any]) -> Any:
+    """The tool, or the test is skipped with the reason."""
+    try:
+        return get()
+    except Unavailable as exc:
+        pytest.skip("this witness cannot be had here: %s" % exc)
 
 
 def once(name: str, make: Callable[[pathlib.Path], None]) -> pathlib.Path:
