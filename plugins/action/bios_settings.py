@@ -25,6 +25,9 @@ class ActionModule(RdmaAction):
         want, warnings = redfish.wanted(state, params, where)
         changes, write = redfish.compare(state, want)
         job = ""
+        if write and self.check_mode and not params["set_ok"]:
+            for step in changes.steps:
+                step.update(certainty="conditional", reason="needs set_ok: true")
         if write and not self.check_mode:
             if not params["set_ok"]:
                 raise RdmaError("set BIOS attributes", where, "%s differ and set_ok is false" % ", ".join(sorted(write)),

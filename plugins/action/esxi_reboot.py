@@ -49,10 +49,12 @@ class ActionModule(VsphereAction):
         if reasons or (self.check_mode and params["conditional_reasons"]):
             doubts = [] if reasons else list(dict.fromkeys(params["conditional_reasons"]))
             changes.add("host %s" % self.host, "reboot", "", "rebooted", certainty="conditional" if doubts else "sure", reason="; ".join(reasons or doubts))
+        needs: list = []
         if self.check_mode and (reasons or leave):
-            self._foretell(changes, bool(reasons), params)
+            needs = self._foretell(changes, bool(reasons), params)
         if not reasons and not leave or self.check_mode:
-            return self._result(changes, reasons if self.check_mode else [], rebooted=False)
+            out = self._result(changes, reasons if self.check_mode else [], rebooted=False)
+            return dict(out, needs=needs) if self.check_mode else out
         if reasons and not params["reboot_ok"]:
             raise RdmaError("reboot the host", self.host, "it is not allowed, and a reboot is needed for: %s" % "; ".join(reasons),
                             "set reboot_ok: true (vhpc_reboot_ok) when the host may be rebooted", code="REBOOT_NOT_ALLOWED",
@@ -99,20 +101,19 @@ class ActionModule(VsphereAction):
     def _say(self, text: str) -> None:
         display.display("%s: %s" % (self.host, text))
 
-    def _foretell(self, changes: Changes, rebooting: bool, params: dict) -> None:
-        """What a real run would find, and what it would refuse for lack of consent, belongs to the plan."""
+    def _foretell(self, changes: Changes, rebooting: bool, params: dict) -> list:
+        """What a real run would find belongs to the plan; returned is the consent that it would refuse for lack of."""
         with self.connect(params) as link:
             row = self.host_row(link, params, ("runtime.inMaintenanceMode",))
             running = self._running(lookup.vms_of(link, row["object"])) if rebooting else []
         if not row["runtime.inMaintenanceMode"]:
             self._no_maintenance(changes)
         if not rebooting:
-            return
-        step = changes.steps[-1]
-        if running and not params["vm_shutdown_ok"]:
-            step["reason"] += "; needs vm_shutdown_ok: true for %s" % ", ".join(running)
-        if not params["reboot_ok"]:
-            step["reason"] += "; needs reboot_ok: true"
+            return []
+        needs = ["vm_shutdown_ok: true for %s" % ", ".join(running)] if running and not params["vm_shutdown_ok"] else []
+        needs += ["reboot_ok: true"] if not params["reboot_ok"] else []
+        changes.steps[-1]["reason"] += "".join("; needs %s" % need for need in needs)
+        return needs
 
     @staticmethod
     def _no_maintenance(changes: Changes) -> None:

@@ -23,10 +23,16 @@ class ActionModule(RdmaAction):
 
     def act(self, params, task_vars):
         hostvars = task_vars["hostvars"]
-        hosts = params["hosts"] or [host for host in task_vars.get("groups", {}).get("all", []) if host in hostvars]
+        stopped = set(task_vars.get("ansible_play_hosts_all", [])) - set(task_vars.get("ansible_play_hosts", []))
+        known = [host for host in task_vars.get("groups", {}).get("all", []) if host in hostvars]
+        hosts = params["hosts"] or report.subjects(hostvars, known, stopped)
+        if not hosts:
+            # An empty page in the place of an earlier run's evidence would be worse than none.
+            return dict(changed=False, paths={}, source=params["source"], reboots={}, failures={}, summary={},
+                        warnings=["No other stage ran in this run: there is nothing to report, and %s was left as it is" % params["directory"]])
         done = plan.build({host: stages for host, stages in plan.collect(hostvars, hosts).items() if stages})
         made = datetime.datetime.now(datetime.timezone.utc).strftime("%Y-%m-%d %H:%M UTC")
-        data = report.gather(hostvars, hosts, params["title"], params["source"], made)
+        data = report.gather(hostvars, hosts, params["title"], params["source"], made, stopped)
         if self.check_mode:
             # Nothing happened, so what there is to tell is the plan. It is written in check mode too: that is what check mode was run for.
             files = {"plan": ("plan.json", json.dumps(done, indent=1, default=str) + "\n")}

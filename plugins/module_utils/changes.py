@@ -45,7 +45,11 @@ class Changes:
 
     def reboot_reasons(self, kind="host"):
         """Why a reboot of that kind is needed once the steps are applied; conditional steps do not count."""
-        reasons = ["%s: %s" % (s["thing"], s["name"]) for s in self.steps if s["reboot"] == kind and s["certainty"] == "sure"]
+        things = {}  # one reason per thing: a card's eight settings are one reason, not eight
+        for step in self.steps:
+            if step["reboot"] == kind and step["certainty"] == "sure":
+                things.setdefault(step["thing"], []).append(step["name"])
+        reasons = ["%s: %s" % (thing, ", ".join(names)) for thing, names in things.items()]
         return reasons + [p["reason"] for p in self.pending if p["kind"] == kind]
 
     def diff(self):

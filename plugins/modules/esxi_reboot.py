@@ -108,6 +108,11 @@ vms_shut_down:
   returned: success
   type: list
   elements: str
+needs:
+  description: The consents that a real run would refuse for lack of.
+  returned: in check mode
+  type: list
+  elements: str
 changes:
   description: The steps that were done, or would be done in check mode.
   returned: success

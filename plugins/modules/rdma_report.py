@@ -14,6 +14,7 @@ description:
     the paper's Figures 17 to 20, and the verdicts with the origin of every limit.
   - C(done.json) holds what happened in the form of M(vhpc.rdma.rdma_plan)'s plan.
   - In check mode nothing happened, so it shows the plan and writes C(plan.json) instead.
+  - Where no other stage ran in this run (C(--tags report) alone) there is nothing to tell. It warns, and leaves what an earlier run wrote.
   - It runs on the controller and talks to no host.
 extends_documentation_fragment:
   - vhpc.rdma.attributes
@@ -44,7 +45,7 @@ options:
     type: str
     default: measured
   hosts:
-    description: The hosts to report on. All hosts of the inventory when not given.
+    description: The hosts to report on. When not given, every host that a stage of this run has read, and every host that failed before that.
     type: list
     elements: str
 """

@@ -10,6 +10,8 @@ only collects. The same function over the results of a real run tells what happe
 
 from __future__ import annotations
 
+import re
+
 # In the order in which site.yml runs them. A reboot result closes a batch: what was open before it is current after it.
 RESULTS = (
     ("esxi_info_result", "esxi"), ("bios_result", "bios"), ("esxi_service_result", "esxi"), ("esxi_dvs_result", "esxi"),
@@ -34,7 +36,7 @@ def collect(hostvars: dict, hosts: list[str]) -> dict:
 def build(results: dict) -> dict:
     """{host: {variable: result}} in, the plan out.
 
-    hosts: {host: {steps, reboots: [{number, reasons}], warnings, errors}}; a step carries before_reboot: the number of the reboot
+    hosts: {host: {steps, reboots: [{number, reasons, needs}], warnings, errors}}; needs: consents that are missing; a step carries before_reboot: the number of the reboot
     that makes it current (0: at once, or a reboot that is not planned), and after_reboot: how many reboots come before it.
     """
     hosts: dict[str, dict] = {}
@@ -53,7 +55,8 @@ def build(results: dict) -> dict:
                 done = [s for s in result.get("changes") or [] if s["name"] == "reboot" and s["certainty"] == "sure"]
                 steps += [dict(s, before_reboot=0, after_reboot=len(reboots)) for s in result.get("changes") or [] if s not in done]
                 if done:
-                    reboots.append({"number": len(reboots) + 1, "reasons": list(result.get("reasons") or result.get("reboot_reasons") or [])})
+                    reboots.append({"number": len(reboots) + 1, "reasons": list(result.get("reasons") or result.get("reboot_reasons") or []),
+                                    "needs": list(result.get("needs") or [])})
                     for step in waiting:
                         step["before_reboot"] = len(reboots)
                     waiting = []
@@ -104,7 +107,14 @@ def text(plan: dict) -> list[str]:
         plan["sure"], plan["conditional"], sum(plan["reboots"].values()), plan["reboots_max"])]
     for body, hosts in groups.items():
         lines += ["", ", ".join(hosts)] + (list(body) or ["  as wanted"])
-    return lines
+    warnings: dict[str, list[str]] = {}  # once each, not once per host
+    for host, planned in plan["hosts"].items():
+        for warning in planned["warnings"]:
+            said_by = warnings.setdefault(warning["msg"].replace("%s: " % host, ""), [])
+            if host not in said_by:
+                said_by.append(host)
+    lines += ["", "Warnings"] if warnings else []
+    return lines + ["  %s: %s" % (", ".join(hosts), message) for message, hosts in warnings.items()]
 
 
 def _value(value) -> str:
@@ -112,11 +122,16 @@ def _value(value) -> str:
     return text_ if len(text_) <= 60 else text_[:57] + "..."
 
 
+def _here(message: str, host: str) -> str:
+    """Without the host's name, which stands above: hosts with equal plans look equal."""
+    return re.sub(r"(?<![\w.-])%s(?![\w-])" % re.escape(host), "the host", message)
+
+
 def _thing(step: dict, host: str) -> str:
     """Without the names that differ from host to host, so that equal plans look equal."""
     if step["thing"].startswith("vm "):
         return "its VM"
-    return step["thing"].replace("host %s" % host, "host")
+    return step["thing"].replace("host %s" % host, "host").replace("guest %s" % host, "guest")
 
 
 def _body(planned: dict, host: str) -> list[str]:
@@ -124,10 +139,13 @@ def _body(planned: dict, host: str) -> list[str]:
     for number in range(len(planned["reboots"]) + 1):
         out += ["  %-8s %s: %s  %s -> %s" % (step["stage"], _thing(step, host), step["name"], _value(step["before"]), _value(step["after"]))
                 for step in planned["steps"] if step["certainty"] == "sure" and step["after_reboot"] == number]
-        out += ["  REBOOT %d %s" % (reboot["number"], "; ".join(reboot["reasons"])) for reboot in planned["reboots"] if reboot["number"] == number + 1]
+        for reboot in planned["reboots"]:
+            if reboot["number"] == number + 1:
+                needs = " (NEEDS CONSENT: %s)" % _here("; ".join(reboot["needs"]), host) if reboot["needs"] else ""
+                out.append("  REBOOT %d %s%s" % (reboot["number"], "; ".join(reboot["reasons"]), needs))
     maybe: dict[tuple, list[str]] = {}
     for step in planned["steps"]:
         if step["certainty"] != "sure":
-            maybe.setdefault((_thing(step, host), step["reason"].replace(host, "the host")), []).append(step["name"])
-    out += ["  maybe    %s: %s (%s)" % (thing, ", ".join(names), reason) for (thing, reason), names in maybe.items()]
-    return out + ["  warning  %s" % warning["msg"].replace("%s: " % host, "") for warning in planned["warnings"]]
+            reason = _here(step["reason"].replace("passthrough of %s" % step["name"], "passthrough"), host)
+            maybe.setdefault((_thing(step, host), reason), []).append(step["name"])
+    return out + ["  maybe    %s: %s (%s)" % (thing, ", ".join(names), reason) for (thing, reason), names in maybe.items()]

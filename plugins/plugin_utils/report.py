@@ -9,6 +9,7 @@ from __future__ import annotations
 import csv
 import io
 import math
+from typing import Container
 
 from jinja2 import Environment
 
@@ -25,10 +26,25 @@ NOTICES = {
 }
 
 
-def gather(hostvars: dict, hosts: list[str], title: str, source: str, made: str) -> dict:
-    """All that the report says, as plain data. hosts: everything in play; made: the time as text."""
+# What only a guest has.
+GUEST_RESULTS = ("guest_wait_result", "guest_info_result", "fabric_mtu_result", "verify_start_result", "verify_mesh_result")
+
+
+def subjects(hostvars: dict, known: list[str], stopped: Container[str]) -> list[str]:
+    """Those of the known hosts that the run was about: something was read there, or it failed before that. A report that names others would
+    say that they are as wanted."""
+    results = plan.collect(hostvars, known)
+    return [host for host in known if results[host] or host in stopped]
+
+
+def gather(hostvars: dict, hosts: list[str], title: str, source: str, made: str, stopped: Container[str] = ()) -> dict:
+    """All that the report says, as plain data. hosts: everything the run was about; made: the time as text; stopped: hosts that left the play."""
     results = plan.collect(hostvars, hosts)
     happened = plan.build(results)
+    for host in hosts:
+        if host in stopped and not happened["hosts"][host]["errors"]:
+            happened["hosts"][host]["errors"].append({"stage": "", "msg": "%s left the play before a stage could say why: see the log of the run" % host,
+                                                      "error": {}})
     verdict = next((hostvars[h]["verify_verdict_result"] for h in hosts
                     if isinstance(hostvars[h].get("verify_verdict_result"), dict) and hostvars[h]["verify_verdict_result"].get("summary")), {})
     rows = [dict(host=h, **_versions(hostvars[h], results[h])) for h in hosts]
@@ -63,7 +79,8 @@ def _versions(variables: dict, results: dict) -> dict:
     card = firmware.get("card") or next(iter(proof.get("cards") or []), {}) or {}
     guest = results.get("guest_info_result", {})
     ofed = results.get("guest_ofed_result", {}).get("ofed") or {}
-    out = {"kind": "guest" if results.get("guest_wait_result") else "esxi", "ESXi": info.get("version", ""), "MFT": vib("mft"), "driver": vib("nmlx5-core"),
+    guest_like = variables.get("vhpc_host") or any(results.get(name) for name in GUEST_RESULTS)
+    out = {"kind": "guest" if guest_like else "esxi", "ESXi": info.get("version", ""), "MFT": vib("mft"), "driver": vib("nmlx5-core"),
            "PSID": card.get("psid", ""), "PCI": card.get("bdf", ""), "firmware": card.get("firmware", ""),
            "OFED": ofed.get("installed", ""), "kernel": guest.get("kernel", "")}
     return {key: value if isinstance(value, str) else str(value or "") for key, value in out.items()}

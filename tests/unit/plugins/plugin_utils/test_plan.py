@@ -64,6 +64,25 @@ def test_hosts_with_the_same_plan_stand_together():
     assert "maybe" in text and "MFT is not installed yet" in text
 
 
+def test_a_warning_of_several_hosts_is_said_once():
+    warned = {host: dict(site(), vsphere_vm_passthru_result=dict(stage("vsphere"), warnings=["%s: no snapshots" % host])) for host in ("esxi01", "esxi02")}
+    lines = plan.text(plan.build(warned))
+    assert lines[-1] == "  esxi01, esxi02: no snapshots" and sum("no snapshots" in line for line in lines) == 1
+
+
+def test_a_reboot_without_consent_says_which_one_it_needs():
+    planned = site()
+    planned["vsphere_reboot_result"] = dict(reboot("0000:3b:00.0: passthrough"), needs=["reboot_ok: true"])
+    lines = [line for line in plan.text(plan.build({"esxi01": planned})) if "REBOOT" in line]
+    assert "NEEDS CONSENT" not in lines[0] and lines[1].endswith("(NEEDS CONSENT: reboot_ok: true)")
+
+
+def test_ports_that_wait_for_the_same_thing_stand_in_one_line():
+    waiting = stage("vsphere", *[("vm vm01", bdf, None, "attached", {"certainty": "conditional", "reason": "passthrough of %s is not active" % bdf})
+                                 for bdf in ("0000:3b:00.0", "0000:3b:00.1")])
+    assert "  maybe    its VM: 0000:3b:00.0, 0000:3b:00.1 (passthrough is not active)" in plan.text(plan.build({"a": {"vsphere_vm_passthru_result": waiting}}))
+
+
 def test_collect_leaves_out_what_was_skipped_or_never_ran():
     hostvars = {"a": {"esxi_software_result": {"skipped": True}, "esxi_driver_result": stage("esxi"), "other": 1}}
     assert list(plan.collect(hostvars, ["a"])["a"]) == ["esxi_driver_result"]

@@ -126,6 +126,22 @@ def test_reboots_and_their_reasons_are_on_the_page():
     assert "card: LINK_TYPE_P1" in html
 
 
+def test_the_report_is_about_the_hosts_of_the_run_and_those_that_fell_out_of_it():
+    variables = dict(hostvars(), esxi09={}, vm09={"vhpc_host": "esxi09"}, switch={})
+    known = ["esxi01", "esxi02", "esxi09", "vm09", "switch"] + HOSTS
+    hosts = report.subjects(variables, known, {"vm09"})
+    assert hosts == ["esxi01", "esxi02", "vm09"] + HOSTS
+    data = report.gather(variables, hosts, "t", "measured", "now", {"vm09", "esxi02"})
+    assert "PSID differs" in data["failures"]["esxi02"][0]["msg"] and len(data["failures"]["esxi02"]) == 1
+    assert "vm09 left the play" in data["failures"]["vm09"][0]["msg"]
+    assert {row["host"] for row in data["versions"] if row["kind"] == "guest"} == {"vm09"} | set(HOSTS)
+
+
+def test_guests_that_were_only_measured_are_guests():
+    variables = {"vm01": {"verify_mesh_result": {"results": []}}}
+    assert [row["kind"] for row in report.gather(variables, ["vm01"], "t", "measured", "now")["versions"]] == ["guest"]
+
+
 def test_a_run_without_measurements_still_gives_a_page():
     data = report.gather({"esxi01": {}}, ["esxi01"], "t", "measured", "now")
     assert "Nothing: everything was as wanted." in report.html(data)
