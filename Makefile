@@ -4,7 +4,10 @@ LANES ?=
 PYTHON ?= python3
 export PYTHON
 
-.PHONY: help demo lab lab-stop test study bench clean
+COUNT ?= 2
+FLAVOUR ?= systemd
+
+.PHONY: help demo lab lab-stop test study bench guests guests-stop test-guests clean
 
 help:
 	@echo "make demo [HOSTS=16]   walk the whole road twice on the rehearsal lab, print a summary and the report's path"
@@ -13,6 +16,9 @@ help:
 	@echo "make test [LANES=...]  run the test lanes (all, or the named ones: make test LANES=\"lint units-2.19\")"
 	@echo "make study [TABLES=..] judge the paper's claims by the paper's tables (or by TABLES) into build/study"
 	@echo "make bench             print what schedule, verdicts and report cost for 16, 64 and 256 hosts"
+	@echo "make guests [COUNT=2] [FLAVOUR=systemd]  boot real Linux guests with soft-RoCE in QEMU, print their inventory; FLAVOUR=plain boots faster"
+	@echo "make guests-stop       stop them from another terminal"
+	@echo "make test-guests       the guest and verify stages on two real guests, and the fabric checks on a simulated InfiniBand fabric"
 	@echo "make clean             remove build/ and .venv"
 
 demo:
@@ -37,6 +43,17 @@ study:
 bench:
 	@tests/lanes/prepare lab
 	@tests/lanes/in-env python tests/bench/scale.py
+
+guests:
+	@tests/lanes/prepare lab
+	@tests/lanes/in-env python -m guests up --count $(COUNT) --flavour $(FLAVOUR)
+
+guests-stop:
+	@tests/lanes/in-env python -m guests stop
+
+test-guests:
+	@tests/lanes/prepare test
+	@tests/lanes/in-env python -m guests test
 
 clean:
 	rm -rf build .venv

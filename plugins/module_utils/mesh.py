@@ -43,6 +43,19 @@ def folder(run_id):
     return "%s/%s" % (FOLDER, run_id)
 
 
+def connection(address, port, seconds):
+    """What a TCP connection comes to: open, refused, timeout, unreachable or unknown (the name)."""
+    try:
+        socket.create_connection((address, port), timeout=seconds).close()
+        return "open"
+    except socket.gaierror:
+        return "unknown"
+    except socket.timeout:
+        return "timeout"
+    except (IOError, OSError) as err:
+        return {errno.ECONNREFUSED: "refused", errno.ETIMEDOUT: "timeout"}.get(err.errno, "unreachable")
+
+
 class Door:
     """One connection between two walkers: a JSON object per line."""
 
@@ -378,8 +391,9 @@ class Walker:
                 error = dict(cause="other", text=err.text(), hint="see the output of both ends")
             if not rows and error is None:
                 error = dict(cause="no-rows", text="the client printed no table", hint="see the output of both ends")
-        if error is not None and "side" not in error:
-            error["side"] = self.me
+        if error is not None:
+            error = tables.refine(error, **self.look_closer(error, fabric, step["partner"]))
+            error.setdefault("side", self.me)
         if theirs is None:
             door.say(done=index, ok=error is None)
             theirs = self.expect(door, "ended", "failed").get("failed")
@@ -389,6 +403,17 @@ class Walker:
             error = chosen
             rows = []
         self.record(step, index, rows=rows, error=error, seconds=time.time() - begun, attempts=attempts, versions=versions)
+
+    def look_closer(self, error, fabric, partner):
+        """What tells causes apart for which perftest has the same words."""
+        if error["cause"] == "server-not-running":
+            return dict(connect=connection(self.addresses[partner], self.spec["port"], self.spec["connect_timeout"]))
+        if error["cause"] == "path" and fabric == "roce":
+            mine = self.ports[fabric]
+            now = next((port for port in rdma.read(self.system) if (port["device"], port["port"]) == (mine["device"], mine["port"])), None)
+            if now is None or mine["gid_index"] not in [gid["index"] for gid in now["gids"]]:
+                return dict(empty_gid=self.me)
+        return {}
 
     def expect(self, door, *keys):
         """The partner's next message with one of the keys; it answers soon or is lost."""

@@ -16,6 +16,7 @@ author:
 description:
   - Finds the InfiniBand and the RoCE port of the guest by their link layer, writes a NetworkManager profile for each that
     is bound to the port's MAC, brings it up, and waits until the port is ACTIVE.
+  - Where the guest uses netplan, systemd-networkd or ifupdown instead, a file of that keeps address and MTU.
   - Names such as C(mlx5_0), C(ens224f1) or C(ib0) are never asked for. They depend on slots and udev rules and change.
   - An address in a subnet that another device of the guest already has is refused before anything is written.
   - A port that does not become ACTIVE is told apart. The link without a subnet manager, the cable or link type, and the
@@ -77,6 +78,14 @@ options:
         description: Name of the NetworkManager profile.
         type: str
         default: vhpc-ib
+  backend:
+    description:
+      - What keeps the guest's network configuration.
+      - V(auto) takes V(netplan) where there is a netplan file, V(networkmanager) where that runs, V(networkd) where systemd-networkd runs,
+        V(ifupdown) where there is C(/etc/network/interfaces), and else V(networkmanager).
+    type: str
+    choices: [auto, networkmanager, netplan, networkd, ifupdown]
+    default: auto
   state:
     description:
       - V(active) waits until the ports are ACTIVE and fails when they are not.
@@ -118,6 +127,11 @@ changes:
   returned: success
   type: list
   elements: dict
+backend:
+  description: What keeps the configuration.
+  returned: success
+  type: str
+  sample: networkmanager
 ports:
   description: The ports by role as they are after the run.
   returned: success
@@ -170,7 +184,7 @@ ports:
 import time
 
 from ansible_collections.vhpc.rdma.plugins.module_utils import guest as wrapper
-from ansible_collections.vhpc.rdma.plugins.module_utils import links
+from ansible_collections.vhpc.rdma.plugins.module_utils import backends, links
 from ansible_collections.vhpc.rdma.plugins.module_utils import ports as rdma
 from ansible_collections.vhpc.rdma.plugins.module_utils.changes import Changes
 from ansible_collections.vhpc.rdma.plugins.module_utils.errors import RdmaError
@@ -182,6 +196,7 @@ SPEC = dict(
     ib=dict(type="dict", options=dict(
         address=dict(type="str"), mtu=dict(type="int", choices=[2044, 4092]), mac=dict(type="str"), guid=dict(type="str"),
         profile=dict(type="str", default="vhpc-ib"))),
+    backend=dict(type="str", choices=["auto"] + list(backends.NAMES), default="auto"),
     state=dict(type="str", choices=["active", "any"], default="active"),
     timeout=dict(type="int", default=60),
 )
@@ -212,9 +227,11 @@ def wanted_ports(guest):
     return out
 
 
-def observe(guest, role, options, all_ports, devices):
+def observe(guest, role, options, all_ports, devices, backend):
     """The port of a role with what is found and what is wanted of it."""
     system = guest.system
+    if backend != "networkmanager":
+        return observe_file(guest, role, options, all_ports, devices, backend)
     port = rdma.choose(all_ports, role, options.get("guid", ""), options.get("mac", ""), guest.host)
     path = "%s/%s.nmconnection" % (links.PROFILES, options["profile"])
     text = system.read(path, "")
@@ -234,23 +251,42 @@ def observe(guest, role, options, all_ports, devices):
     return dict(role=role, port=port, found=found, wanted=dict(profile=profile, address=options.get("address", ""), mtu=mtu, path=path))
 
 
-def observe_all(guest, wanted):
+def observe_all(guest, wanted, backend):
     """The views of all ports, and all network devices. After a restart of the driver devices may take a moment to appear."""
     deadline = time.time() + (0 if guest.check_mode else min(guest.params["timeout"], APPEAR))
     while True:
         all_ports, devices = rdma.read(guest.system), addresses(guest.system)
         try:
-            return [observe(guest, role, wanted[role], all_ports, devices) for role in sorted(wanted)], devices
+            return [observe(guest, role, wanted[role], all_ports, devices, backend) for role in sorted(wanted)], devices
         except RdmaError as err:
             if err.code not in ("NO_DEVICE", "NO_NETDEV") or time.time() >= deadline:
                 raise
         time.sleep(0.25)
 
 
-def plan(guest, changes, wanted):
+def observe_file(guest, role, options, all_ports, devices, backend):
+    """The same where a file of another back end keeps the configuration."""
+    system = guest.system
+    port, mtu, address = rdma.choose(all_ports, role, options.get("guid", ""), options.get("mac", ""), guest.host), options.get("mtu"), options.get("address")
+    addresses_now, file, text = devices.get(port["netdev"], {}).get("addresses", []), None, None
+    if address or mtu:
+        if not port["netdev"]:
+            raise RdmaError("configure the %s port" % role, "%s, %s" % (guest.host, rdma.describe(port)), "the port has no network device",
+                            "load the driver of the network device (ib_ipoib for InfiniBand)", code="NO_NETDEV")
+        file = backends.configuration(system, backend, role, port, options["profile"], address or "", mtu)
+        text = system.read(file["path"], "")
+        if addresses_now and not address and not text:
+            raise RdmaError("set the MTU of the %s port" % role, "%s, %s" % (guest.host, rdma.describe(port)),
+                            "it has the address %s, which a configuration with an MTU alone would take away" % ", ".join(addresses_now),
+                            "give the address too", code="ADDRESS")
+    return dict(role=role, port=port, found=dict(profile=None, mode=None, addresses=addresses_now, text=text),
+                wanted=dict(profile=None, address=address or "", mtu=mtu, path="", file=file))
+
+
+def plan(guest, changes, wanted, backend):
     """Observe all ports, refuse what cannot be, and put the differences into changes."""
     try:
-        views, devices = observe_all(guest, wanted)
+        views, devices = observe_all(guest, wanted, backend)
     except RdmaError as err:
         if not guest.check_mode or err.code not in ("NO_DEVICE", "LINK_TYPE", "NO_NETDEV"):
             raise
@@ -263,6 +299,10 @@ def plan(guest, changes, wanted):
         raise RdmaError("give the RDMA ports their addresses", guest.host, "; ".join(clash),
                         "choose a subnet that no other device of the guest uses", code="SUBNET_CLASH")
     for view in views:
+        file = view["wanted"].get("file")
+        if file and view["found"]["text"] != file["text"]:
+            changes.add("port %s" % view["role"], "%s file" % backend, "other content" if view["found"]["text"] else "absent", file["path"],
+                        reason="keeps address and MTU over a reboot")
         view["write"], view["up"] = links.steps(changes, "port %s" % view["role"], view["port"], view["found"], view["wanted"])
     return views
 
@@ -276,8 +316,25 @@ def nmcli(guest, *argv):
     return out
 
 
-def apply(guest, views):
+def apply_files(guest, views, backend):
+    """Write the files of another back end than NetworkManager and make them current."""
+    turn = []
+    for view in views:
+        file = view["wanted"]["file"]
+        if file and (view["found"]["text"] != file["text"] or view["up"]):
+            guest.system.write(file["path"], file["text"], mode=file["mode"])
+            turn.append(view["port"]["netdev"])
+    for argv, must in backends.commands(backend, turn) if turn else []:
+        code, out, err = guest.system.run(argv, timeout=guest.params["timeout"] + 60)
+        if code and must:
+            raise RdmaError("run %s" % " ".join(argv), guest.host, (err or out).strip()[-500:], "see what %s says of its files" % backend, code="BACKEND")
+
+
+def apply(guest, views, backend):
     """Write the profiles and bring them up."""
+    if backend != "networkmanager":
+        apply_files(guest, views, backend)
+        return
     for view in views:
         if view["write"]:
             merged, dummy = links.merge_profile(view["found"]["profile"] or {}, view["wanted"]["profile"])
@@ -323,13 +380,14 @@ def settle(guest, wanted):
 def work(guest):
     changes = Changes("guest")
     wanted = wanted_ports(guest)
-    views = plan(guest, changes, wanted)
+    backend = backends.choose(guest.system, guest.params.get("backend") or "auto")
+    views = plan(guest, changes, wanted, backend)
     if guest.check_mode:
-        return changes.result(ports=[dict(
+        return changes.result(backend=backend, ports=[dict(
             rdma.public(view["port"]), addresses=view["found"]["addresses"],
             gid_index=rdma.gid_index(view["port"], view["wanted"]["address"]) if view["role"] == "roce" else None) for view in views])
-    apply(guest, views)
-    return changes.result(ports=settle(guest, wanted))
+    apply(guest, views, backend)
+    return changes.result(backend=backend, ports=settle(guest, wanted))
 
 
 def main():

@@ -28,6 +28,7 @@ EXCLUDED = ("/usr/share/man/*", "/usr/share/doc/*", "/usr/share/locale/*", "/usr
 # program: Debian package
 NEEDED = {"qemu-system-x86_64": "qemu-system-x86", "qemu-img": "qemu-utils", "mmdebstrap": "mmdebstrap", "mke2fs": "e2fsprogs", "busybox": "busybox-static",
           "ssh": "openssh-client", "ssh-keygen": "openssh-client", "chroot": "coreutils"}
+FABRIC = {"ibsim": "ibsim-utils", "opensm": "opensm", "ibqueryerrors": "infiniband-diags"}
 INIT = """#!/bin/sh
 export PATH=/bin
 mount -t devtmpfs dev /dev

@@ -144,7 +144,7 @@ class Guest:
                 raise GuestError("%s was not ready within %d s; its console ends with:\n%s" % (self.name, seconds, self.console()[-1500:]))
             time.sleep(0.2)
 
-    def reboot(self, *before: str) -> float:
+    def reboot(self) -> float:
         """Reboot it from inside; seconds until it is ready again."""
         boots, started = self.console().count(READY), time.monotonic()
         inside = "systemctl reboot" if self.lab.flavour == "systemd" else "sync; echo b > /proc/sysrq-trigger"

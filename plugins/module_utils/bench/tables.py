@@ -27,6 +27,20 @@ CAUSES = {
     "device": ("device", "see dmesg on that guest for mlx5_core"),
     "limit": ("limit", "the tool's own limit was given in extra_args"),
 }
+# A completion's status tells more than the sentence around it.
+STATUSES = {
+    10: ("tool-mismatch", "the two ends ran different tests (ib_send_bw against ib_write_bw, for example) or different options: start the same on both"),
+    11: ("size-mismatch", "the server took smaller messages than the client sent: give both ends the same size (-s or -a)"),
+}
+# What the client says when it finds no server does not tell why; a TCP connection of our own does: (cause, text, hint).
+CONNECTS = {
+    "refused": ("server-not-running", "that guest answers and nothing listens on the port",
+                "see why its server ended or never began: its output, and whether both ends use the same port"),
+    "timeout": ("unreachable", "nothing answers there at all", "see whether the guest is up, has that address, and whether a firewall between the guests "
+                                                               "drops the TCP port (perftest's port and control_port must be open)"),
+    "unreachable": ("unreachable", "there is no way to that address", "see the routes of both guests, and whether the port that leads there is up"),
+    "unknown": ("name", "the name is not known", "give the peer's address in peers, or vhpc_peer_address in the inventory"),
+}
 TEXT = 500
 
 
@@ -55,6 +69,9 @@ def failure(text, code=None, timed_out=None):
         error = dict(kind="other", text=tail(text)) if code else None
     if error:
         cause, hint = CAUSES.get(error["kind"], ("other", "see the output of both ends"))
+        cause, hint = STATUSES.get(error.get("status"), (cause, hint)) if error["kind"] == "completion" else (cause, hint)
+        if error["kind"] == "gid" and "should be between" in error["text"]:
+            cause, hint = "gid-range", "the GID index does not exist on that device: leave -x out of extra_args, it is looked up"
         return dict(cause=cause, text=tail(error["text"]), hint=hint)
     if timed_out is not None:
         return dict(cause="timeout", text="it did not end within %g seconds" % timed_out,
@@ -62,6 +79,20 @@ def failure(text, code=None, timed_out=None):
     if code:
         return dict(cause="other", text="return code %s%s" % (code, ": " + tail(text) if text.strip() else ""), hint="see the output of both ends")
     return None
+
+
+def refine(error, connect="", empty_gid=""):
+    """A failure with what was looked up after it, where perftest says the same for several causes.
+
+    connect: what a TCP connection to the server's port came to (a key of CONNECTS); empty_gid: whose GID entry is empty.
+    """
+    if error and error["cause"] == "server-not-running" and connect in CONNECTS:
+        cause, text, hint = CONNECTS[connect]
+        return dict(error, cause=cause, text="%s; %s" % (error["text"], text), hint=hint)
+    if error and error["cause"] == "path" and empty_gid:
+        return dict(error, cause="gid-empty", text="%s; the GID that %s was to use is empty" % (error["text"], empty_gid),
+                    hint="the port lost its address in the middle: see what configures it, and set it with rdma_link")
+    return error
 
 
 def could_not_connect(text):
@@ -75,7 +106,7 @@ def could_not_connect(text):
 
 def worse(client, server):
     """Which of two failures tells more: a side that could not connect or ran out of time knows least."""
-    vague = ("server-not-running", "timeout", "other", "peer-lost", "peer-dead")
+    vague = ("server-not-running", "unreachable", "timeout", "other", "peer-lost", "peer-dead")
     if client is None or server is None:
         return client or server
     return server if client["cause"] in vague and server["cause"] not in ("timeout", "peer-lost") else client

@@ -1,0 +1,127 @@
+# Copyright: (c) 2026, the vhpc.rdma authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""Two real guests for the whole session, and the roles as a user runs them."""
+
+from __future__ import annotations
+
+import concurrent.futures
+import json
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+import pytest
+
+from guests import lab as labs
+from lab.runner import TOP, environment
+
+# Soft-RoCE is neither fast nor a pair of ports; the rest is as everywhere. -n 5 is the least perftest takes.
+VARIABLES = {
+    "guest_ofed_provider": "inbox", "guest_fabrics": ["roce"], "guest_rate_gbps": 0, "guest_link_timeout": 120, "verify_fabrics": ["roce"],
+    "verify_iterations": 5, "verify_start_timeout": 300, "verify_test_timeout": 300, "verify_timeout": 900,
+    "verify_limits": {"bandwidth_percent": 0.0, "latency_roce_us": 1e7, "outlier_percent": 1e6, "dip_percent": 100.0},
+}
+
+
+class Run:
+    """What one run of ansible-playbook came to."""
+
+    def __init__(self, code: int, log: str, summary: dict, directory: Path, seconds: float) -> None:
+        self.code, self.log, self.summary, self.directory, self.seconds = code, log, summary, directory, seconds
+
+    def file(self, name: str):
+        return json.loads((self.directory / name).read_text())
+
+    @property
+    def changed(self) -> int:
+        return self.summary["changed_results"]
+
+    @property
+    def messages(self) -> str:
+        return " ".join(str(failure.get("msg")) for failure in self.summary.get("failures", []))
+
+
+class Site:
+    """The guests, and playbooks and modules against them."""
+
+    def __init__(self, directory: Path) -> None:
+        self.directory = directory
+        self.lab = labs.Lab(directory / "guests", 2, "systemd", say=lambda text: print(text, file=sys.__stderr__, flush=True))
+        self.sockets = tempfile.mkdtemp(prefix="vhpc-")
+        self.env = environment(directory, 2, self.sockets)
+        self.boot_seconds = self.lab.start()
+        self.runs = 0
+
+    @property
+    def guests(self) -> list[labs.Guest]:
+        return self.lab.guests
+
+    def stop(self) -> None:
+        self.lab.stop()
+        shutil.rmtree(self.sockets, ignore_errors=True)
+
+    def play(self, playbook: str, *words: str, timeout: float = 1200, **variables) -> Run:
+        """playbook: the text of one, or a file's name below playbooks/."""
+        self.runs += 1
+        name = "%02d" % self.runs
+        path = TOP / "playbooks" / playbook
+        if "\n" in playbook:
+            path = self.directory / (name + ".yml")
+            path.write_text(playbook)
+        place, summary, log = (self.directory / (name + end) for end in ("", ".summary.json", ".log"))
+        command = [str(Path(sys.executable).parent / "ansible-playbook"), "-i", str(self.lab.inventory), str(path), "-e",
+                   json.dumps(dict(VARIABLES, vhpc_run_dir=str(place), fabric_directory="", **variables)), *words]
+        started = time.monotonic()
+        with open(log, "w", encoding="utf-8") as out:
+            code = subprocess.run(command, cwd=self.directory, env=dict(self.env, VHPC_RDMA_SUMMARY=str(summary)), stdin=subprocess.DEVNULL, stdout=out,
+                                  stderr=subprocess.STDOUT, timeout=timeout, check=False).returncode
+        seconds = time.monotonic() - started
+        print("run %s: %s %s, %.0f s" % (name, path.name, " ".join(words), seconds), file=sys.__stderr__, flush=True)
+        return Run(code, log.read_text(), json.loads(summary.read_text()) if summary.exists() else {}, place, seconds)
+
+    def module(self, name: str, guest: labs.Guest | None = None, check: bool = False, **options):
+        """One module on one guest, or on both: host -> its result."""
+        out = self.directory / "results"
+        shutil.rmtree(out, ignore_errors=True)
+        out.mkdir()
+        tasks = [{"vhpc.rdma." + name: options, "register": "found", "ignore_errors": True},
+                 {"ansible.builtin.copy": {"content": "{{ found | to_json }}", "dest": str(out) + "/{{ inventory_hostname }}", "mode": "0600"},
+                  "delegate_to": "localhost", "check_mode": False, "vars": {"ansible_connection": "local", "ansible_python_interpreter": sys.executable}}]
+        play = [{"hosts": guest.name if guest else "guests", "gather_facts": False, "tasks": tasks}]
+        run = self.play(json.dumps(play, indent=1), *(["--check"] if check else []))
+        found = {path.name: json.loads(path.read_text()) for path in out.iterdir()}
+        assert found, run.log
+        return found[guest.name] if guest else found
+
+    def reboot(self) -> None:
+        """All at once."""
+        with concurrent.futures.ThreadPoolExecutor(len(self.guests)) as pool:
+            list(pool.map(lambda guest: guest.reboot(), self.guests))
+
+
+STAGES = ("--tags", "guest,fabric,verify,report")
+
+
+@pytest.fixture(scope="session")
+def site(tmp_path_factory):
+    made = Site(tmp_path_factory.mktemp("site"))
+    try:
+        yield made
+    finally:
+        made.stop()
+
+
+@pytest.fixture(scope="session")
+def road(site):
+    """The road of the guests as a user walks it: the plan, the run, the run again, a reboot of all guests, the run once more."""
+    runs = {"plan": site.play("site.yml", "--check", *STAGES), "first": site.play("site.yml", *STAGES)}
+    if runs["first"].code == 0:
+        runs["second"] = site.play("site.yml", *STAGES)
+        site.reboot()
+        runs["third"] = site.play("site.yml", *STAGES)
+    return runs
