@@ -38,7 +38,7 @@ def test_it_knows_only_itself(direct):
     assert (about.apiType, about.productLineId, about.version) == ("HostAgent", "embeddedEsx", "7.0.2")
     assert client.content.customFieldsManager is None and client._stub.version == "vim.version.v7_0_2_0"
     host, = entities(client, vim.HostSystem)
-    assert host.name == "esxi02" and type(host.parent) is vim.ComputeResource
+    assert host.name == "esxi02" and not isinstance(host.parent, vim.ClusterComputeResource)
     assert [vm.name for vm in entities(client, vim.VirtualMachine)] == ["vm02"]
     assert entities(client, vim.DistributedVirtualSwitch) == [] and host.config.network.proxySwitch[0].dvsName == "hpc-dvs"
     direct.world.hosts["esxi02"].dvs.clear()
