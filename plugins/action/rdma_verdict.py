@@ -64,6 +64,7 @@ class ActionModule(RdmaAction):
     def _text(judged, hosts, silent):
         """What a person wants to read, one line each, the worst first."""
         out = ["%s: %s." % (verdict.FABRIC_NAMES.get(entry["fabric"], entry["fabric"]), entry["text"]) for entry in judged["blame"]]
+        out += ["%s: %s." % (verdict.FABRIC_NAMES.get(entry["fabric"], entry["fabric"]), entry["text"]) for entry in judged["noisy"]]
         out += ["%s sent no result." % host for host in silent]
         failed = [one for one in judged["verdicts"] if one["status"] == "fail"]
         for one in failed[:SHOWN]:

@@ -138,9 +138,12 @@ verdicts:
       description: Where the limit comes from.
       type: str
     warnings:
-      description: Dips at single sizes, and how far the pair is worse than the others.
+      description: Dips at single sizes, how far the pair is worse than the others, repeats that failed or that differ.
       type: list
       elements: dict
+    repeats:
+      description: Statistics of the repeats, where a pair was measured more than once; RV(verdicts[].value) is their median.
+      type: dict
     error:
       description: Why there is no value.
       type: dict
@@ -154,12 +157,22 @@ matrix:
   returned: always
   type: dict
 blame:
-  description: Nodes and links that the failed pairs point to.
+  description:
+    - What the failed pairs point to. C(kind) is V(node) (bad with most partners), V(direction) (slow with most partners, but only when it sends, or only
+      when it receives), V(link) (bad with one partner), V(pair) (with two hosts nobody can tell) or V(fabric) (nearly all pairs).
+    - C(severity) is V(fail), or V(warn) where all pairs keep their limits and a node is worse than the fleet with most partners.
   returned: always
   type: list
   elements: dict
   sample:
-    - {fabric: ib, kind: node, names: [vm03], bad: 15, of: 15, causes: {slow: 30}, text: "vm03 is bad with 15 of its 15 partners"}
+    - {fabric: ib, kind: node, names: [vm03], bad: 15, of: 15, severity: fail, causes: {slow: 30}, text: "vm03 is bad with 15 of its 15 partners"}
+noisy:
+  description:
+    - Guests whose figures scatter while their middle is as it should be, by fabric and test. They are not blamed, nor are paths to them, for figures that the
+      scatter explains.
+  returned: always
+  type: list
+  elements: dict
 silent:
   description: Guests of the schedule that sent no result.
   returned: always

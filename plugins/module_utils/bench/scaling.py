@@ -161,8 +161,8 @@ def analyse(table, configs=None, baseline=None):
     """All that follows from a table of figures: per configuration deltas, efficiencies, their intervals, and the gauge.
 
     table: nodes (list), rows (configuration -> values, None where there is none), sense or direction, resolution where it is known
-    (0 for raw values), and ranges (configuration -> pairs, smallest and largest of the repeats) where there are repeats. gauge is the fair one of the direction; gauge_paper is the paper's, which is the one of rates
-    (1 - 44/48 = 8.33 %, printed as 8.3) for figures of both directions.
+    (0 for raw values), and ranges (configuration -> pairs, smallest and largest of the repeats) where there are repeats. gauge is the
+    fair one of the direction; gauge_paper is the paper's, which is the one of rates (1 - 44/48 = 8.33 %, printed as 8.3) for figures of both directions.
     """
     direction = table.get("direction") or table.get("sense")
     rows, nodes = table["rows"], table["nodes"]

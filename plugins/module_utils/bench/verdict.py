@@ -4,8 +4,12 @@
 
 """Verdicts over the measurements of all pairs (pure): bandwidth, latency, dips, outliers, and whom to blame.
 
-A measurement ("item") is a dict: fabric (ib, roce), test (send_bw, send_lat), server, client, rows, error (dict or None).
-Rows are lists in the order of COLUMNS; bandwidths in Gb/s, times in microseconds.
+A measurement ("item") is a dict: fabric (ib, roce), test (send_bw, send_lat), server, client, rows, error (dict or None), and
+repeat where a measurement is made more than once. Rows are lists in the order of COLUMNS; bandwidths in Gb/s, times in microseconds.
+
+A pair may be measured in both directions and repeatedly. Repeats of a direction are judged by their median, a pair by its worse
+direction. Blame looks at whole nodes: a node is bad with most partners, one direction of its cable with most partners but in that
+direction alone, a link with one partner; a node whose figures scatter while their middle is fine is called noisy and is not blamed.
 """
 
 from ansible_collections.vhpc.rdma.plugins.module_utils.bench import schedule, stats
@@ -18,6 +22,13 @@ FABRIC_NAMES = {"ib": "InfiniBand", "roce": "RoCE"}
 RANK = {"pass": 0, "warn": 1, "fail": 2}
 # From this share of bad pairs on, the fault is not one node's.
 FABRIC_SHARE = 0.8
+# From this share of bad partners on in one direction, with the other direction clean, it is the direction.
+DIRECTION_SHARE, CLEAN_SHARE = 0.75, 0.25
+# A node is noisy when its figures scatter by more than this (percent), and by so many times more than those of the fleet.
+NOISY_PERCENT, NOISY_TIMES = 3.0, 3.0
+SIGMAS = 3.0
+# A path is blamed when its pair is so many percent worse than the median of a fleet of at least so many pairs.
+STANDS_OUT_PERCENT, FLEET = 3.0, 6
 
 
 def kind(test):
@@ -80,6 +91,41 @@ def judge_latency(fabric, rows, limits):
     return out
 
 
+def sender(verdict):
+    """Who sends the data of a bandwidth test: the client, but for reads, which it fetches."""
+    return verdict["server"] if verdict["test"].startswith("read_") else verdict["client"]
+
+
+def combine(tables):
+    """Repeated tables as one: the median of every column at every size."""
+    if len(tables) == 1:
+        return tables[0]
+    sizes = {}
+    for rows in tables:
+        for row in rows:
+            sizes.setdefault(row[0], []).append(row)
+    return [[size] + [stats.median(cell for cell in column if cell is not None) for column in list(zip(*sizes[size]))[1:]] for size in sorted(sizes)]
+
+
+def judge_repeats(group, rate, limits):
+    """Verdict on one direction of a pair from all its repeats (at least one): the median, and what the repeats say of its worth."""
+    good = [item for item in group if not item.get("error")]
+    if not good or len(good) * 2 < len(group):
+        return judge(next(item for item in group if item.get("error")), rate, limits)
+    out = judge(dict(good[0], rows=combine([item.get("rows") or [] for item in good])), rate, limits)
+    if len(group) > len(good):
+        error = next(item for item in group if item.get("error"))["error"]
+        out["warnings"].append(dict(kind="repeat", limit_from="the repeats of this pair",
+                                    text="%d of %d repeats failed: %s" % (len(group) - len(good), len(group), error.get("text", ""))))
+    if len(good) > 1 and out.get("value") is not None:
+        found = stats.repeats([judge(item, rate, limits)["value"] for item in good])
+        out["repeats"] = dict((key, found[key]) for key in ("n", "min", "max", "mean", "median", "mad", "cv", "values"))
+        if found["cv"] is not None and found["cv"] > stats.QUIET_CV:
+            out["warnings"].append(dict(kind="spread", value=found["cv"], limit_from="default of the collection: a quiet fabric repeats itself within 5 % (cv)",
+                                        text="%d repeats from %g to %g %s, cv %.1f %%" % (found["n"], found["min"], found["max"], out["unit"], found["cv"])))
+    return out
+
+
 def judge(item, rate, limits):
     """Verdict on one measurement: status pass, warn or fail with its limit and the limit's origin."""
     fabric, test = item["fabric"], item["test"]
@@ -114,11 +160,13 @@ def mark_outliers(verdicts, limits):
             verdict["status"] = "warn"
 
 
-def blame(bad, hosts):
+def blame(bad, hosts, measured=None, slow=None):
     """Who is to blame for the bad pairs of one fabric.
 
-    bad: set of frozensets of two names; hosts: all names. A node is bad with most of its partners, a link with one.
-    Returns dicts kind (node, link, pair, fabric), names, bad, of, text.
+    bad: set of frozensets of two names; hosts: all names. measured, slow: sets of (sender, receiver), the directions whose bandwidth
+    was measured, and those of them that are slow. A node is bad with most of its partners, a direction of its cable with most in
+    that direction and hardly any in the other, a link with one.
+    Returns dicts kind (node, direction, link, pair, fabric), names, bad, of, text; of a direction also direction (send, receive).
     """
     hosts, left, out = sorted(hosts), set(bad), []
     total = len(hosts) * (len(hosts) - 1) // 2
@@ -129,22 +177,117 @@ def blame(bad, hosts):
     if len(hosts) > 2 and len(left) >= FABRIC_SHARE * total:
         return [dict(kind="fabric", names=hosts, bad=len(left), of=total,
                      text="%d of %d pairs are bad: look at what all share (switch, subnet manager, MTU, driver) before any node" % (len(left), total))]
-    partners = dict((host, len(hosts) - 1) for host in hosts)
+    measured, slow = set(measured or ()), set(slow or ())
+    partners = set(hosts)
     while left:
-        counts = dict((host, sum(host in pair for pair in left)) for host in partners)
-        worst = max(sorted(partners), key=lambda host: counts[host] / float(max(partners[host], 1)))
-        if counts[worst] < 2 or counts[worst] * 2 <= partners[worst]:
+        found = _directions(left, partners, measured, slow) + _nodes(left, partners)
+        if not found:
             break
-        out.append(dict(kind="node", names=[worst], bad=counts[worst], of=partners[worst],
-                        text="%s is bad with %d of its %d partners: look at this node (card, cable, passthrough, driver)"
-                        % (worst, counts[worst], partners[worst])))
-        left = set(pair for pair in left if worst not in pair)
-        del partners[worst]
-        for host in partners:
-            partners[host] -= 1
+        # What explains most comes first; of the same number the direction, which says more.
+        worst = max(found, key=lambda one: (one["bad"], one["kind"] == "direction", [-ord(char) for char in one["names"][0]]))
+        out.append(worst)
+        name = worst["names"][0]
+        if worst["kind"] == "node":
+            left = set(pair for pair in left if name not in pair)
+            measured = set(one for one in measured if name not in one)
+            partners.discard(name)
+        else:
+            place = 0 if worst["direction"] == "send" else 1
+            gone = set(one for one in slow if one[place] == name)
+            slow -= gone
+            measured = set(one for one in measured if one[place] != name)
+            left -= set(frozenset(one) for one in gone if (one[1], one[0]) not in slow)
     for pair in sorted(sorted(names) for names in left):
         out.append(dict(kind="link", names=pair, bad=1, of=1, text="%s and %s are bad only with each other: look at the path between them" % tuple(pair)))
     return out
+
+
+def _nodes(left, partners):
+    """Nodes that are bad with most of the partners that are left."""
+    counts = dict((host, 0) for host in partners)
+    for pair in left:
+        for host in pair:
+            if host in counts:
+                counts[host] += 1
+    of = len(partners) - 1
+    return [dict(kind="node", names=[host], bad=counts[host], of=of,
+                 text="%s is bad with %d of its %d partners: look at this node (card, cable, passthrough, driver)" % (host, counts[host], of))
+            for host in sorted(partners) if counts[host] >= 2 and counts[host] * 2 > of]
+
+
+def _directions(left, partners, measured, slow):
+    """Nodes that are slow with most partners in one direction and with hardly any in the other."""
+    out = []
+    # A pair that failed for another reason than bandwidth says nothing of directions: it speaks against the node.
+    other = left - set(frozenset(one) for one in slow)
+    of, bad = {}, {}
+    for group, table in ((measured, of), (slow, bad)):
+        for one in group:
+            for place in (0, 1):
+                table[one[place], place] = table.get((one[place], place), 0) + 1
+    mixed = set(host for pair in other for host in pair)
+    for host in sorted(partners):
+        for place, word, verb in ((0, "send", "sending to"), (1, "receive", "receiving from")):
+            mine, back = (host, place), (host, 1 - place)
+            if of.get(mine, 0) < 2 or of.get(back, 0) < 2 or bad.get(mine, 0) < 2 or host in mixed:
+                continue
+            if bad[mine] >= DIRECTION_SHARE * of[mine] and bad.get(back, 0) <= CLEAN_SHARE * of[back]:
+                out.append(dict(kind="direction", names=[host], direction=word, bad=bad[mine], of=of[mine],
+                                text="%s is slow %s %d of %d partners and not the other way: look at its cable and at the switch port's errors and pauses"
+                                % (host, verb, bad[mine], of[mine])))
+    return out
+
+
+def noise(verdicts, hosts):
+    """Per host of one fabric and test how its figures scatter: percent of their middle, over partners within each direction.
+
+    A slow node or a slow direction shifts figures and does not scatter them; a partner's fault touches one of many.
+    """
+    values, repeats = {}, {}
+    for verdict in verdicts:
+        if verdict["value"] is None:
+            continue
+        for host, role in ((verdict["server"], "server"), (verdict["client"], "client")):
+            values.setdefault(host, {}).setdefault(role, []).append(verdict["value"])
+            if (verdict.get("repeats") or {}).get("cv") is not None and verdict["repeats"]["n"] > 2:
+                repeats.setdefault(host, []).append(verdict["repeats"]["cv"])
+    out = {}
+    for host in hosts:
+        left, middles = [], []
+        for group in values.get(host, {}).values():
+            middle = stats.median(group)
+            middles.append(middle)
+            if len(group) > 2 and middle:
+                left += [100.0 * abs(value - middle) / middle for value in group]
+        # 1.4826 MAD is a deviation where the scatter is normal, and so is the upper quartile by 1.15; of a dozen figures each may
+        # be small by chance. A quarter of the partners may be bad without touching either.
+        scatter = max(1.4826 * stats.median(left), stats.percentile(left, 75) / 1.15) if len(left) > 3 else 0.0
+        again = stats.median(repeats[host]) if repeats.get(host) else 0.0
+        out[host] = dict(percent=max(scatter, again), middle=stats.median(middles) if middles else None,
+                         count=sum(len(group) for group in values.get(host, {}).values()),
+                         runs=max([1] + [(v.get("repeats") or {}).get("n", 1) for v in verdicts if host in (v["server"], v["client"])]))
+    usual = stats.median(one["percent"] for one in out.values() if one["count"]) or 0.0
+    for one in out.values():
+        one["usual"] = usual
+        one["noisy"] = one["count"] > 1 and one["percent"] > max(NOISY_PERCENT, NOISY_TIMES * usual)
+    return out
+
+
+def excused(verdict, table):
+    """The noisy host whose scatter explains a figure beyond the limit; nothing where the figure is beyond that too, or the host's middle is."""
+    if verdict.get("error") or verdict["value"] is None or not verdict.get("limit_value"):
+        return ""
+    sign = -1 if kind(verdict["test"]) == "lat" else 1
+    for host in (verdict["server"], verdict["client"]):
+        one = table.get(host) or {}
+        if not one.get("noisy") or not one["middle"]:
+            continue
+        deviation = one["middle"] * one["percent"] / 100.0
+        middle_of = SIGMAS * 1.2533 * deviation / max(one["count"], 1) ** 0.5
+        # Scatter over partners is that of medians already; what repeats tell is of single runs.
+        if sign * (one["middle"] - verdict["limit_value"]) + middle_of >= 0 and sign * (one["middle"] - verdict["value"]) <= (SIGMAS + 2) * deviation:
+            return host
+    return ""
 
 
 def _cell(verdict):
@@ -158,21 +301,33 @@ def assess(items, hosts, rates, limits, fabrics, tests):
     A pair of the schedule without a measurement fails.
     """
     found = {}
-    # Both ends may tell of a pair: a measurement counts more than a failure, the client's word more than the server's.
+    # Both ends may tell of a measurement: a figure counts more than a failure, the client's word more than the server's.
     for item in sorted(items, key=lambda one: (one.get("error") is None, one.get("by", "client") == "client")):
-        found[item["fabric"], item["test"], frozenset((item["server"], item["client"]))] = item
-    verdicts = []
+        directions = found.setdefault((item["fabric"], item["test"], frozenset((item["server"], item["client"]))), {})
+        directions.setdefault((item["server"], item["client"]), {})[item.get("repeat") or 1] = item
+    verdicts, ways = [], []
     for number, server, client in schedule.pairs(hosts):
         for fabric, test in schedule.items(fabrics, tests):
-            item = found.get((fabric, test, frozenset((server, client))))
-            if item is None:
-                item = dict(fabric=fabric, test=test, server=server, client=client, round=number,
-                            error=dict(cause="missing", text="no result of this pair came back", hint="see the result of perftest on both guests"))
-            known = [rates.get(name, {}).get(fabric) for name in (item["server"], item["client"])]
-            verdicts.append(judge(item, min([rate for rate in known if rate] or [None], key=lambda rate: rate or 0), limits))
+            directions = found.get((fabric, test, frozenset((server, client))))
+            if directions is None:
+                directions = {(server, client): {1: dict(
+                    fabric=fabric, test=test, server=server, client=client, round=number,
+                    error=dict(cause="missing", text="no result of this pair came back", hint="see the result of perftest on both guests"))}}
+            known = [rates.get(name, {}).get(fabric) for name in (server, client)]
+            rate = min([one for one in known if one] or [None], key=lambda one: one or 0)
+            both = [judge_repeats([directions[way][repeat] for repeat in sorted(directions[way])], rate, limits) for way in sorted(directions)]
+            ways += both
+            verdicts.append(max(both, key=_badness))
     mark_outliers(verdicts, limits)
+    blames, noisy = _blames(ways, verdicts, hosts, fabrics)
     return dict(verdicts=verdicts, pairs=_pairs(verdicts, tests), matrix=_matrix(verdicts, hosts, fabrics, tests),
-                blame=_blames(verdicts, hosts, fabrics), summary=_summary(verdicts, fabrics, tests))
+                blame=blames, noisy=noisy, summary=_summary(verdicts, fabrics, tests))
+
+
+def _badness(verdict):
+    """Orders the two directions of a pair: no figure at all, then the status, then the figure."""
+    value = verdict["value"]
+    return value is None, RANK[verdict["status"]], 0.0 if value is None else value if kind(verdict["test"]) == "lat" else -value
 
 
 def _pairs(verdicts, tests):
@@ -200,18 +355,71 @@ def _matrix(verdicts, hosts, fabrics, tests):
     return out
 
 
-def _blames(verdicts, hosts, fabrics):
-    out = []
+def _blames(ways, verdicts, hosts, fabrics):
+    """(blame, noisy) of all fabrics. ways: the verdicts of every direction that was measured; verdicts: those of the pairs."""
+    out, noisy = [], []
     for fabric in fabrics:
-        failed = [verdict for verdict in verdicts if verdict["fabric"] == fabric and verdict["status"] == "fail"]
-        for entry in blame(set(frozenset((v["server"], v["client"])) for v in failed), hosts):
-            mine = [v for v in failed if entry["kind"] == "fabric" or set(entry["names"]) <= set((v["server"], v["client"]))]
-            causes = {}
-            for verdict in mine:
-                cause = (verdict.get("error") or {}).get("cause") or "slow"
-                causes[cause] = causes.get(cause, 0) + 1
-            out.append(dict(entry, fabric=fabric, causes=causes))
+        mine = [verdict for verdict in ways if verdict["fabric"] == fabric]
+        tests = sorted(set(verdict["test"] for verdict in mine))
+        tables = dict((test, noise([verdict for verdict in mine if verdict["test"] == test], hosts)) for test in tests)
+        failed = [verdict for verdict in mine if verdict["status"] == "fail"]
+        for test in tests:
+            for host in sorted(tables[test]):
+                one = tables[test][host]
+                if one["noisy"]:
+                    explained = sum(excused(verdict, {host: one}) == host for verdict in failed if verdict["test"] == test)
+                    why = ", which explains %d of its failed figures" % explained if explained else ""
+                    noisy.append(dict(fabric=fabric, test=test, host=host, percent=round(one["percent"], 1), usual=round(one["usual"], 1), failed=explained,
+                                      text="%s scatters by %.1f %% in %s (the others: %.1f %%)%s: look for other load on it, and repeat the measurement"
+                                      % (host, one["percent"], test, one["usual"], why)))
+        real = [verdict for verdict in failed if not excused(verdict, tables[verdict["test"]])]
+        out += [entry for entry in _blame_of(real, mine, hosts, fabric, "fail") if entry["kind"] != "link" or _stands_out(entry, real, mine)]
+        blamed = set(name for entry in out if entry["fabric"] == fabric for name in entry["names"])
+        # Nobody failed, but a node is worse than the fleet with most of its partners: worth a look before it fails. Single pairs are not.
+        odd = [verdict for verdict in verdicts if verdict["fabric"] == fabric and verdict["status"] == "warn"
+               and any(one["kind"] == "outlier" for one in verdict["warnings"])
+               and not any(tables[verdict["test"]][name]["noisy"] or name in blamed for name in (verdict["server"], verdict["client"]))]
+        out += [entry for entry in _blame_of(odd, mine, hosts, fabric, "warn") if entry["kind"] in ("node", "direction")]
+    return out, noisy
+
+
+def _stands_out(entry, bad, mine):
+    """Whether a pair is worse than the fleet, and not only just below a limit that the fleet just meets: that is no fault of a path."""
+    for verdict in bad:
+        if {verdict["server"], verdict["client"]} != set(entry["names"]):
+            continue
+        fleet = [one["value"] for one in mine if one["test"] == verdict["test"] and one["value"] is not None]
+        if verdict["value"] is None or len(fleet) < FLEET:
+            return True
+        worse = stats.below(verdict["value"], stats.median(fleet)) * (-1 if kind(verdict["test"]) == "lat" else 1)
+        if worse > STANDS_OUT_PERCENT:
+            return True
+    return False
+
+
+def _blame_of(bad, mine, hosts, fabric, severity):
+    """Blame for the verdicts given as bad, with their causes."""
+    out = []
+    wide = [verdict for verdict in mine if kind(verdict["test"]) == "bw" and verdict["value"] is not None]
+    slow = set(_way(verdict) for verdict in bad if kind(verdict["test"]) == "bw" and verdict["value"] is not None)
+    hard = set(frozenset((verdict["server"], verdict["client"])) for verdict in bad if kind(verdict["test"]) == "lat" or verdict["value"] is None)
+    # A direction counts where nothing but bandwidth is wrong with the pair.
+    slow = set(one for one in slow if frozenset(one) not in hard)
+    pairs = set(frozenset((verdict["server"], verdict["client"])) for verdict in bad)
+    for entry in blame(pairs, hosts, set(_way(verdict) for verdict in wide), slow):
+        named = [v for v in bad if entry["kind"] == "fabric" or set(entry["names"]) <= set((v["server"], v["client"]))]
+        causes = {}
+        for verdict in named:
+            cause = (verdict.get("error") or {}).get("cause") or "slow"
+            causes[cause] = causes.get(cause, 0) + 1
+        out.append(dict(entry, fabric=fabric, causes=causes, severity=severity))
     return out
+
+
+def _way(verdict):
+    """(sender, receiver) of a bandwidth."""
+    one = sender(verdict)
+    return one, verdict["client"] if one == verdict["server"] else verdict["server"]
 
 
 def _summary(verdicts, fabrics, tests):
