@@ -42,7 +42,7 @@ PREFIX = "https://"
 
 
 def sh(*words, env=None, timeout=300, **more):
-    done = subprocess.run([str(word) for word in words], capture_output=True, text=True, timeout=timeout, env=env, **more)
+    done = subprocess.run([str(word) for word in words], check=False, capture_output=True, text=True, timeout=timeout, env=env, **more)
     done.text = done.stdout + done.stderr
     return done
 

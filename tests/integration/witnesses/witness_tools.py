@@ -27,6 +27,9 @@ ESXCLI = ("vmware-esxcli==9.1.0",)
 LIBVIRT = ("libvirt-clients", "libvirt0")
 
 
+_failed: dict[str, str] = {}
+
+
 class Unavailable(Exception):
     """The tool cannot be had on this machine; the text says why."""
 
@@ -40,7 +43,9 @@ def need(get: Callable[[], Any]) -> Any:
 
 
 def once(name: str, make: Callable[[pathlib.Path], None]) -> pathlib.Path:
-    """build/witnesses/NAME, made at the first use (by one process at a time)."""
+    """build/witnesses/NAME, made at the first use (by one process at a time); what failed is not tried again by the next test."""
+    if name in _failed:
+        raise Unavailable(_failed[name])
     PLACE.mkdir(parents=True, exist_ok=True)
     done, place = PLACE / (name + ".done"), PLACE / name
     with open(PLACE / (name + ".lock"), "w", encoding="utf-8") as lock:
@@ -48,7 +53,11 @@ def once(name: str, make: Callable[[pathlib.Path], None]) -> pathlib.Path:
         if not done.exists():
             shutil.rmtree(place, ignore_errors=True)
             place.mkdir()
-            make(place)
+            try:
+                make(place)
+            except Unavailable as exc:
+                _failed[name] = str(exc)
+                raise
             done.touch()
     return place
 
