@@ -4,8 +4,6 @@
 
 """Guests in directories that really meet: walkers in processes of their own, perftest programs that listen and connect."""
 
-from __future__ import annotations
-
 import json
 import os
 import signal

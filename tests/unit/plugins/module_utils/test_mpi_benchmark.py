@@ -4,8 +4,6 @@
 
 """mpi_benchmark on a node in a directory: programs where sites have them, a launcher that reads its hostfile and starts the program."""
 
-from __future__ import annotations
-
 import json
 import os
 import sys
