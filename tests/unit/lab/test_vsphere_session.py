@@ -57,7 +57,7 @@ def test_current_session_belongs_to_the_connection(site):
 
 
 @pytest.mark.parametrize("version, spoken", [("7.0.3.0", "vim.version.v7_0_3_0"), ("8.0.3.0", "vim.version.v8_0_3_0"),
-                                             ("10.0.0.0", VmomiSupport.versionMap.get("vim25/9.1.0.0", "vim.version.v8_0_3_0"))])
+                                             ("10.0.0.0", VmomiSupport.newestVersions.Get("vim"))])
 def test_the_advertised_version_is_what_clients_speak(version, spoken):
     with Site(1, version=version) as site:
         assert site.client._stub.version == spoken
