@@ -261,11 +261,11 @@ def explain(err: BaseException, what: str, where: str) -> RdmaError:
     """Any way a call to vCenter can fail, as the error a person can act on."""
     if isinstance(err, RdmaError):
         return err
+    if isinstance(err, vim.fault.NotAuthenticated):  # a kind of NoPermission
+        return RdmaError(what, where, "vCenter dropped the session and a new login did not hold", "run again", code="SESSION")
     if isinstance(err, vim.fault.NoPermission):
         return RdmaError(what, where, "the user lacks the privilege %s" % (err.privilegeId or "for it"), "give it to the user's role in vCenter",
                          code="NO_PERMISSION")
-    if isinstance(err, vim.fault.NotAuthenticated):
-        return RdmaError(what, where, "vCenter dropped the session and a new login did not hold", "run again", code="SESSION")
     if isinstance(err, vmodl.MethodFault):
         return RdmaError(what, where, fault_text(err), cure(err), code=type(err).__name__.rsplit(".", 1)[-1])
     if isinstance(err, ssl.SSLCertVerificationError):
@@ -284,7 +284,10 @@ CURES = (
     ("latency-sensitive", "reserve the VM's whole memory and vCPUs x host MHz (vhpc.rdma.vm_tuning does)"),
     ("not a passthrough device", "see with vhpc.rdma.host_pci_info whether passthrough is active on the host; reboot the host when it is only enabled"),
     ("systemId does not match", "detach the device and attach it again with vhpc.rdma.vm_passthru: its backing belongs to another host or address"),
-    ("DevicePowerOn", "see with vhpc.rdma.host_pci_info whether every attached device is active on this host"),
+    ("assignable device", "see with vhpc.rdma.host_pci_info whether the host has a free device of that kind, active and with that label"),
+    ("MMIO", "attach the device again with bar_size_gb, or set mmio_gb of vhpc.rdma.vm_passthru; the VM needs EFI firmware"),
+    ("DevicePowerOn", "see with vhpc.rdma.host_pci_info whether every attached device is active on this host; a device with more than 16 GB of "
+     "BARs needs bar_size_gb of vhpc.rdma.vm_passthru"),
     ("maintenance mode", "take the host out of maintenance mode"),
     ("ConcurrentAccess", "run again: somebody else changed it at the same time"),
     ("TaskInProgress", "run again when the other task on it has ended (see Recent Tasks)"),

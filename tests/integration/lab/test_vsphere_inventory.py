@@ -1,0 +1,101 @@
+# Copyright: (c) 2026, the vhpc.rdma authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""The inventory plugin through ansible-inventory, whose return code is 0 even when a plugin fails: what it says is what counts."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+
+import pytest
+import yaml
+
+from lab.site import build
+from lab.vsphere.__main__ import certificate
+from lab.vsphere.server import VsphereFace
+
+
+def listed(tmp_path, content: dict, **env: str) -> tuple[dict, str]:
+    path = tmp_path / "cluster.yml"
+    path.write_text(yaml.safe_dump(dict(content, plugin="vhpc.rdma.cluster")))
+    tool = os.path.join(os.path.dirname(sys.executable), "ansible-inventory")
+    done = subprocess.run([sys.executable, tool, "-i", str(path), "--list"], capture_output=True, text=True, timeout=120, check=False,
+                          env=dict(os.environ, ANSIBLE_LOCALHOST_WARNING="false", LC_ALL="C.UTF-8", NO_COLOR="1", COLUMNS="1000", **env))
+    # Text that came from outside, or was put together from it, is marked as no template.
+    return json.loads(done.stdout or "{}", object_hook=lambda one: one["__ansible_unsafe"] if set(one) == {"__ansible_unsafe"} else one), done.stderr
+
+
+PAIRS = dict(nodes=[dict(esxi="esxi-[01:16].example.org", vm="vm-[01:16]", role="compute", esxi_vars=dict(vhpc_bmc=dict(baseuri="bmc-[01:16]", username="root")),
+                         vm_vars=dict(vhpc_roce_address="192.168.5.[1:16]/24", tags=["n[a:p]", "all"], slice="{{ x[1:3] }}", v6="https://[fe80::1]/")),
+                    dict(esxi="spare-[a:b]")], esxi_vars=dict(ansible_user="root"), vcenter=dict(hostname="vc", username="u"))
+
+
+def test_sixteen_pairs_from_one_entry(tmp_path):
+    found, dummy = listed(tmp_path, PAIRS)
+    hosts = found["_meta"]["hostvars"]
+    assert found["guests"]["hosts"] == ["vm-%02d" % n for n in range(1, 17)] and len(found["esxi"]["hosts"]) == 18
+    assert len(found["compute"]["hosts"]) == 32 and "spare-a" in found["esxi"]["hosts"]
+    host, vm = hosts["esxi-07.example.org"], hosts["vm-07"]
+    assert host["vhpc_vm"] == "vm-07" and vm["vhpc_host"] == "esxi-07.example.org" and "vhpc_vm" not in hosts["spare-b"]
+    assert host["vhpc_bmc"] == dict(baseuri="bmc-07", username="root") and host["ansible_user"] == "root" and host["ansible_python_interpreter"] == "none"
+    assert vm["vhpc_roce_address"] == "192.168.5.7/24" and vm["tags"] == ["ng", "all"] and vm["slice"] == "{{ x[1:3] }}" and vm["v6"] == "https://[fe80::1]/"
+    assert vm["vhpc_vcenter"] == dict(hostname="vc", username="u") and "ansible_python_interpreter" not in vm
+
+
+@pytest.mark.parametrize("content,words", [
+    (dict(nodes=[dict(esxi="e[1:3]", vm="v[1:2]")]), ("node 1", "3 hosts", "2 VMs")),
+    (dict(nodes=[dict(vm="v[1:2]", vm_vars=dict(a="192.168.0.[1:4]"))]), ("stands for 4 values", "2 machines")),
+    (dict(nodes=[dict(role="compute")]), ("neither esxi nor vm",)), (dict(nodes=[dict(esx="a")]), ("unknown: esx",)),
+    (dict(nodes=[dict(esxi="a", role="guests")]), ("the group guests",)), (dict(query=dict(datacenter="a")), ("unknown in query: datacenter",)),
+    (dict(query={}), ("hostname",))])
+def test_mistakes_are_told(tmp_path, content, words):
+    found, said = listed(tmp_path, content)
+    assert not found.get("_meta", {}).get("hostvars")
+    for word in words:
+        assert word in said, said
+
+
+@pytest.fixture()
+def vcenter(tmp_path):
+    world = build(4)
+    world.vcenter.update(address="127.0.0.1", port=0)
+    cert, key = certificate(str(tmp_path))
+    face = VsphereFace(world, str(tmp_path), cert, key, strict=True)
+    face.start()
+    try:
+        yield world, face, dict(hostname="127.0.0.1", port=face.port, username=world.vcenter["username"], password="{{ lookup('env', 'LAB_PASSWORD') }}",
+                                ca_file=cert)
+    finally:
+        face.stop()
+
+
+def test_pairs_from_vcenter(tmp_path, vcenter):
+    world, face, login = vcenter
+    guest = world.vms["vm02"].guest
+    guest.booted, guest.address, world.vms["vm02"].power = True, "10.1.2.3", "on"
+    found, said = listed(tmp_path, dict(vcenter=login, query={}), LAB_PASSWORD=world.vcenter["password"])
+    hosts = found["_meta"]["hostvars"]
+    assert found["esxi"]["hosts"] == ["esxi01", "esxi02", "esxi03", "esxi04"] and found["guests"]["hosts"] == ["vm01", "vm02", "vm03", "vm04"], said
+    assert hosts["esxi03"]["vhpc_vm"] == "vm03" and hosts["vm03"]["vhpc_host"] == "esxi03" and hosts["vm02"]["ansible_host"] == "10.1.2.3"
+    assert len([line for line in world.journal if "this" in line]) <= 8, "three requests, however many machines"
+    assert world.vcenter["password"] not in json.dumps(found) and not face.sessions
+
+
+def test_a_part_of_vcenter_and_what_the_file_says(tmp_path, vcenter):
+    world, dummy, login = vcenter
+    world.vms["vm04"].host = "esxi03"
+    content = dict(vcenter=login, query=dict(hosts=["ESXI0[23]"], vms=["vm*"], cluster="hpc-cluster", role="lab"),
+                   nodes=[dict(esxi="esx-two", vm="vm02", esxi_vars=dict(vhpc_esxi_hostname="esxi02"))])
+    found, said = listed(tmp_path, content, LAB_PASSWORD=world.vcenter["password"])
+    hosts = found["_meta"]["hostvars"]
+    assert sorted(found["esxi"]["hosts"]) == ["esx-two", "esxi03"] and sorted(found["guests"]["hosts"]) == ["vm02", "vm03", "vm04"]
+    assert hosts["vm02"]["vhpc_host"] == "esx-two" and hosts["vm04"]["vhpc_host"] == "esxi03" and "vhpc_vm" not in hosts["esxi03"]
+    assert "esxi03 has 2 VMs (vm03, vm04)" in said and sorted(found["lab"]["hosts"]) == ["esx-two", "esxi03", "vm02", "vm03", "vm04"]
+    dummy, said = listed(tmp_path, dict(content, query=dict(cluster="nope")), LAB_PASSWORD=world.vcenter["password"])
+    assert "vCenter has hpc-cluster" in said
+    dummy, said = listed(tmp_path, content, LAB_PASSWORD="wrong")
+    assert "password is wrong" in said
