@@ -27,6 +27,12 @@ class ActionModule(RdmaAction):
 
     def act(self, params, task_vars):
         params = {key: value for key, value in params.items() if value is not None}
+        for name in ("port", "control_port"):
+            if not 0 < params[name] < 65536:
+                raise RdmaError("use TCP port %d" % params[name], self.host, "%s is a number from 1 to 65535" % name, "leave it out for the default",
+                                code="PORT")
+        if params["phase"] == "start" and not params["peers"]:
+            raise RdmaError("start the measurements", self.host, "peers is empty", "name the guests that measure each other", code="PEERS")
         params.setdefault("self_name", self.host)
         if params["phase"] == "start":
             # The task is one object for all its hosts and another one in every run of a playbook.

@@ -18,6 +18,7 @@ display = Display()
 
 
 class ActionModule(RdmaAction):
+    ABOUT_HOST = False
     SPEC = dict(directory=dict(type="path", required=True), title=dict(type="str", default="InfiniBand and RoCE on vSphere"),
                 source=dict(type="str", default="measured"), hosts=dict(type="list", elements="str"))
 
@@ -25,7 +26,7 @@ class ActionModule(RdmaAction):
         hostvars = task_vars["hostvars"]
         stopped = set(task_vars.get("ansible_play_hosts_all", [])) - set(task_vars.get("ansible_play_hosts", []))
         known = [host for host in task_vars.get("groups", {}).get("all", []) if host in hostvars]
-        hosts = params["hosts"] or report.subjects(hostvars, known, stopped)
+        hosts = plan.known_hosts(params["hosts"], report.subjects(hostvars, known, stopped), known)
         if not hosts:
             # An empty page in the place of an earlier run's evidence would be worse than none.
             return dict(changed=False, paths={}, source=params["source"], reboots={}, failures={}, summary={},

@@ -17,6 +17,7 @@ SHOWN = 8
 
 
 class ActionModule(RdmaAction):
+    ABOUT_HOST = False
     SPEC = dict(hosts=dict(type="list", elements="str"), variable=dict(type="str", default="verify_mesh_result"), results=dict(type="list", elements="dict"),
                 limits=dict(type="dict", options=LIMITS), enforce=dict(type="bool", default=True))
 

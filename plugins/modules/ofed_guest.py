@@ -208,6 +208,8 @@ def with_kernel(guest, names):
 def plan_limits(guest, changes):
     """Whether the limit of locked memory has to be written."""
     wanted, limits = guest.params["memlock"], ofed_state.read_memlock(guest.system)
+    if wanted and wanted != "unlimited" and not wanted.isdigit():
+        raise RdmaError("set memlock to %s" % wanted, guest.host, "it is neither unlimited nor a number of KiB", "take unlimited", code="MEMLOCK")
     if not wanted or limits == dict(soft=wanted, hard=wanted):
         return False
     changes.add("limits", "memlock", limits["soft"] or "system's default", wanted, reason="RDMA programs lock memory")

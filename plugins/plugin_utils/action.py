@@ -10,10 +10,18 @@ ESXi has no Python that today's ansible-core accepts, and a module start costs t
 
 from __future__ import annotations
 
+import re
+
 from ansible.errors import AnsibleError
 from ansible.plugins.action import ActionBase
 
 from ansible_collections.vhpc.rdma.plugins.module_utils.errors import RdmaError
+
+
+def plain(message: str) -> str:
+    """Ansible's words about wrong arguments without the names of its own classes and of our files."""
+    message = re.sub(r"<class '(?:[\w.]*\._AnsibleTagged)?(\w+)'>", lambda found: "a " + found.group(1).lower(), message)
+    return message.replace("ansible_collections.vhpc.rdma.plugins.action.", "vhpc.rdma.")
 
 
 class RdmaAction(ActionBase):
@@ -29,6 +37,7 @@ class RdmaAction(ActionBase):
     _supports_async = False
     SPEC: dict = {}
     RULES: dict = {}
+    ABOUT_HOST = True  # False: the task runs once for all, and a host in its errors would mislead
 
     @property
     def check_mode(self) -> bool:
@@ -47,11 +56,13 @@ class RdmaAction(ActionBase):
             params = self._params()
             result.update(self.act(params, self._task_vars))
         except RdmaError as err:
+            if self.ABOUT_HOST and self.host and self.host not in err.text():
+                err.where = ", ".join(filter(None, [self.host, err.where]))
             result.update(err.result(), failed=True)
         except AnsibleError as err:  # arguments that do not fit, a connection that dropped: Ansible's words, our host
             if type(err).__name__ == "AnsibleConnectionFailure":
                 raise
-            result.update(failed=True, msg="%s: %s" % (self.host, err))
+            result.update(failed=True, msg="%s: %s" % (self.host, plain(str(err))))
         if not self._task.diff:
             result.pop("diff", None)
         result.setdefault("changed", False)

@@ -12,6 +12,8 @@ from __future__ import annotations
 
 import re
 
+from ansible_collections.vhpc.rdma.plugins.module_utils.errors import RdmaError
+
 # In the order in which site.yml runs them. A reboot result closes a batch: what was open before it is current after it.
 RESULTS = (
     ("esxi_info_result", "esxi"), ("bios_result", "bios"), ("esxi_service_result", "esxi"), ("esxi_dvs_result", "esxi"),
@@ -22,6 +24,14 @@ RESULTS = (
     ("guest_wait_result", "guest"), ("guest_ofed_result", "guest"), ("guest_reboot_result", "guest"), ("guest_link_result", "guest"),
     ("guest_info_result", "guest"), ("fabric_mtu_result", "fabric"), ("verify_start_result", "verify"), ("verify_mesh_result", "verify"),
 )
+
+
+def known_hosts(asked: list[str] | None, default: list[str], known: list[str] | None = None) -> list[str]:
+    """The hosts asked for, which the inventory must have, or the default."""
+    unknown = [host for host in asked or [] if host not in (known if known is not None else default)]
+    if unknown:
+        raise RdmaError("collect what the stages found", why="the inventory has no %s" % ", ".join(unknown), hint="correct hosts", code="HOSTS")
+    return asked or default
 
 
 def collect(hostvars: dict, hosts: list[str]) -> dict:

@@ -187,7 +187,12 @@ def wanted(state: dict, params: dict, where: str) -> tuple[dict, list[str]]:
             errors.append("there is no attribute %s%s" % (name, "; similar: " + ", ".join(sorted(close)[:5]) if close else ""))
             continue
         # Playbook values arrive as text: the PATCH must keep the type the BMC uses.
-        want[name] = type(current[name])(value) if isinstance(current[name], int) and not isinstance(current[name], bool) else value
+        want[name] = value
+        if isinstance(current[name], int) and not isinstance(current[name], bool):
+            try:
+                want[name] = int(value)
+            except (TypeError, ValueError):
+                errors.append("%s takes a number (now %s), not %r" % (name, current[name], value))
     for name, value in want.items():
         values = registry.get(name, {}).get("values")
         if values and value not in values:

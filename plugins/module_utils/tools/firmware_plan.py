@@ -34,9 +34,13 @@ def wanted(ports=None, sriov=None, raw=None):
         out.update([(FORCE, 0), ("SRIOV_EN", 0), ("NUM_OF_VFS", 0)])
     elif sriov is True:
         out["SRIOV_EN"] = 1
+    for port in ports or {}:
+        if not re.match(r"^[1-9]$", str(port)):
+            raise RdmaError("set the link type of port %r" % port, why="a port is a number", hint="write ports: {1: ib, 2: roce}", code="BAD_SETTING")
     for port, role in sorted((int(port), role) for port, role in (ports or {}).items()):
         if str(role).lower() not in ROLES:
-            raise RdmaError("understand the role of port %s" % port, why="%r is none of %s" % (role, ", ".join(sorted(ROLES))), code="BAD_SETTING")
+            raise RdmaError("understand the role of port %s" % port, why="%r is none of %s" % (role, ", ".join(sorted(ROLES))),
+                            hint="write ports: {1: ib, 2: roce}", code="BAD_SETTING")
         out["LINK_TYPE_P%d" % port] = ROLES[str(role).lower()]
     for name in sorted(raw):
         if not NAME.match(name):
