@@ -15,6 +15,7 @@ from ansible_collections.vhpc.rdma.plugins.module_utils.tools import cards as ca
 from ansible_collections.vhpc.rdma.plugins.module_utils.tools import esxcli, software_plan
 from ansible_collections.vhpc.rdma.plugins.plugin_utils import esxi, esxi_vibs
 from ansible_collections.vhpc.rdma.plugins.plugin_utils.action import RdmaAction
+from ansible_collections.vhpc.rdma.plugins.plugin_utils.esxcli_vc import TRANSPORT_SPEC, shell as reach_host
 from ansible_collections.vhpc.rdma.plugins.plugin_utils.shell import Shell, check
 
 OURS = re.compile(r"^(?:mft|nmst|nmlx|mlnx|esx-base$)")
@@ -23,13 +24,17 @@ MODULES = ("nmlx5_core", "nmlx5_rdma")
 
 class ActionModule(RdmaAction):
     SPEC = dict(
+        TRANSPORT_SPEC,
         card=dict(type="dict", options=card_tools.SELECTOR_SPEC),
         min_version=dict(type="str", default="7.0"),
         enforce=dict(type="bool", default=False),
     )
 
     def act(self, params: dict, task_vars: dict) -> dict:
-        shell = Shell(self, self.host)
+        with reach_host(self, params) as shell:
+            return self._act(shell, params)
+
+    def _act(self, shell: Shell, params: dict) -> dict:
         extra: dict[str, Any] = {
             "version": ["esxcli", "system", "version", "get"],
             "maintenance": ["esxcli", "system", "maintenanceMode", "get"],
@@ -80,6 +85,8 @@ class ActionModule(RdmaAction):
                 "esxcli software acceptance set --level=PartnerSupported (this keeps UEFI Secure Boot possible)")
         if facts["acceptance"] == "CommunitySupported" and facts["secure_boot"] is False:
             add("warning", "acceptance level", "CommunitySupported lets in unsigned VIBs, with which UEFI Secure Boot cannot be switched on", "")
+        if reading.mft == esxi.NO_WAY:
+            add("error", "MFT", reading.why_no_mft(), "use transport: ssh for this host, or install MFT 4.31 or newer with its plugin")
         if reading.problem:
             add("error", "MFT", reading.problem, "see whether mft and nmst have the same version, and whether another MFT program runs")
         return self._card(params["card"], reading, add), found

@@ -10,11 +10,13 @@ from ansible_collections.vhpc.rdma.plugins.module_utils.changes import Changes
 from ansible_collections.vhpc.rdma.plugins.module_utils.tools import software_plan
 from ansible_collections.vhpc.rdma.plugins.plugin_utils import esxi_vibs
 from ansible_collections.vhpc.rdma.plugins.plugin_utils.action import RdmaAction
+from ansible_collections.vhpc.rdma.plugins.plugin_utils.esxcli_vc import TRANSPORT_SPEC, shell as reach_host
 from ansible_collections.vhpc.rdma.plugins.plugin_utils.shell import Shell
 
 
 class ActionModule(RdmaAction):
     SPEC = dict(
+        TRANSPORT_SPEC,
         packages=dict(type="list", elements="dict", required=True, options=software_plan.PACKAGE_SPEC),
         state=dict(type="str", choices=["present", "absent"], default="present"),
         allow_downgrade=dict(type="bool", default=False),
@@ -23,7 +25,10 @@ class ActionModule(RdmaAction):
 
     def act(self, params: dict, task_vars: dict) -> dict:
         software_plan.check_packages(params["packages"], self.host)
-        shell = Shell(self, self.host)
+        with reach_host(self, params) as shell:
+            return self._act(shell, params)
+
+    def _act(self, shell: Shell, params: dict) -> dict:
         software = esxi_vibs.Software(shell, params["packages"], params["state"], params["allow_downgrade"])
         software.take(dict(zip(esxi_vibs.READ, shell.run_many(list(esxi_vibs.READ.values())))))
         software.check_files()

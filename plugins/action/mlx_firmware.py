@@ -14,6 +14,7 @@ from ansible_collections.vhpc.rdma.plugins.module_utils.tools import cards as ca
 from ansible_collections.vhpc.rdma.plugins.module_utils.tools import firmware_plan, mlxconfig
 from ansible_collections.vhpc.rdma.plugins.plugin_utils import boot_memory, esxi
 from ansible_collections.vhpc.rdma.plugins.plugin_utils.action import RdmaAction
+from ansible_collections.vhpc.rdma.plugins.plugin_utils.esxcli_vc import TRANSPORT_SPEC, shell as reach_host
 from ansible_collections.vhpc.rdma.plugins.plugin_utils.shell import WRITE_SECONDS, Shell, command_line
 
 # What mlxconfig refuses when it has looked at the values.
@@ -24,6 +25,7 @@ SETTINGS_SPEC = dict(ports=dict(type="dict"), sriov=dict(type="bool"), raw=dict(
 
 class ActionModule(RdmaAction):
     SPEC = dict(
+        TRANSPORT_SPEC,
         card=dict(type="dict", required=True, options=card_tools.SELECTOR_SPEC),
         settings=dict(type="dict", required=True, options=SETTINGS_SPEC),
         allow_management_card=dict(type="bool", default=False),
@@ -35,7 +37,10 @@ class ActionModule(RdmaAction):
         want = firmware_plan.wanted(**params["settings"])
         if not want:
             raise RdmaError("set firmware settings", self.host, "settings names none", "give ports, sriov or raw", code="BAD_SETTING")
-        shell = Shell(self, self.host)
+        with reach_host(self, params) as shell:
+            return self._act(shell, params, want)
+
+    def _act(self, shell: Shell, params: dict, want: dict) -> dict:
         reading = esxi.read(shell, {"uptime": boot_memory.UPTIME} if params["state_file"] else None)
         if reading.mft != esxi.RUNNING:
             return self._without_mft(params, want, reading)
@@ -85,7 +90,7 @@ class ActionModule(RdmaAction):
         plan = firmware_plan.compare(before, want, classes, where)
         changes, warnings = Changes("esxi"), []
         ending, after, revealed = "reboot", before, None
-        if params["settings"].get("raw") and plan["sets"] and not plan["reveal"]:
+        if params["settings"].get("raw") and plan["sets"] and not plan["reveal"] and shell.shell:
             self._rehearse(shell, card, firmware_plan.order(plan["sets"]), where)
         if plan["sets"] and not self.check_mode:
             mst["keep"] = True

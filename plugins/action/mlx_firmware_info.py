@@ -12,6 +12,7 @@ from ansible_collections.vhpc.rdma.plugins.module_utils.tools import cards as ca
 from ansible_collections.vhpc.rdma.plugins.module_utils.tools import firmware_plan, mlxconfig
 from ansible_collections.vhpc.rdma.plugins.plugin_utils import esxi
 from ansible_collections.vhpc.rdma.plugins.plugin_utils.action import RdmaAction
+from ansible_collections.vhpc.rdma.plugins.plugin_utils.esxcli_vc import TRANSPORT_SPEC, shell as reach_host
 from ansible_collections.vhpc.rdma.plugins.plugin_utils.shell import Shell
 
 SETTINGS_SPEC = dict(ports=dict(type="dict"), sriov=dict(type="bool"), raw=dict(type="dict"))
@@ -19,6 +20,7 @@ SETTINGS_SPEC = dict(ports=dict(type="dict"), sriov=dict(type="bool"), raw=dict(
 
 class ActionModule(RdmaAction):
     SPEC = dict(
+        TRANSPORT_SPEC,
         card=dict(type="dict", options=card_tools.SELECTOR_SPEC),
         settings=dict(type="dict", options=SETTINGS_SPEC),
         rebooted=dict(type="bool", default=False),
@@ -28,7 +30,10 @@ class ActionModule(RdmaAction):
 
     def act(self, params: dict, task_vars: dict) -> dict:
         want = firmware_plan.wanted(**params["settings"]) if params["settings"] else {}
-        shell = Shell(self, self.host)
+        with reach_host(self, params) as shell:
+            return self._act(shell, params, want)
+
+    def _act(self, shell: Shell, params: dict, want: dict) -> dict:
         reading = esxi.read(shell)
         if reading.mft != esxi.RUNNING or reading.problem:
             return self._blind(params, reading)

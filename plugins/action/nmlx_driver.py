@@ -14,6 +14,7 @@ from ansible_collections.vhpc.rdma.plugins.module_utils.tools import cards as ca
 from ansible_collections.vhpc.rdma.plugins.module_utils.tools import driver_options, esxcli, software_plan
 from ansible_collections.vhpc.rdma.plugins.plugin_utils import boot_memory, esxi, esxi_vibs
 from ansible_collections.vhpc.rdma.plugins.plugin_utils.action import RdmaAction
+from ansible_collections.vhpc.rdma.plugins.plugin_utils.esxcli_vc import TRANSPORT_SPEC, shell as reach_host
 from ansible_collections.vhpc.rdma.plugins.plugin_utils.shell import Answer, Shell, check
 
 DRIVER = "nmlx5-core"
@@ -21,6 +22,7 @@ DRIVER = "nmlx5-core"
 
 class ActionModule(RdmaAction):
     SPEC = dict(
+        TRANSPORT_SPEC,
         name=dict(type="str", default=DRIVER),
         version=dict(type="str"),
         at_least=dict(type="bool", default=True),
@@ -37,7 +39,10 @@ class ActionModule(RdmaAction):
         driver_options.check(wanted, self.host)
         package = {key: params[key] for key in ("name", "version", "at_least", "source", "checksum")}
         software_plan.check_packages([package], self.host)
-        shell = Shell(self, self.host)
+        with reach_host(self, params) as shell:
+            return self._act(shell, params, wanted, package)
+
+    def _act(self, shell: Shell, params: dict, wanted: dict, package: dict) -> dict:
         commands: dict[str, Any] = dict(esxi_vibs.READ)
         for module in wanted:
             commands["get " + module] = ["esxcfg-module", "-g", module]

@@ -63,3 +63,18 @@ options:
       - If it is not set, C(inventory_hostname) is the name. A module that acts on a VM then takes the host that the VM is on.
     type: str
 """
+
+    # Modules that reach an ESXi host's programs over SSH or through vCenter.
+    TRANSPORT = r"""
+options:
+  transport:
+    description:
+      - How the host's programs are reached.
+      - V(ssh) is the ESXi shell over the task's own SSH connection.
+      - V(vcenter) is C(esxcli) through vCenter, with SSH off. The connection options are needed. Firmware tools then work where MFT brings its C(esxcli)
+        plugin (MFT 4.31 and newer); it is looked for below C(mellanox) at run time. Its output is assumed, never seen on hardware.
+      - V(auto) is SSH where an SSH server answers, else vCenter.
+    type: str
+    choices: [ssh, vcenter, auto]
+    default: ssh
+"""

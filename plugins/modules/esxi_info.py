@@ -16,6 +16,9 @@ description:
 extends_documentation_fragment:
   - vhpc.rdma.attributes
   - vhpc.rdma.attributes.info
+  - vhpc.rdma.vcenter
+  - vhpc.rdma.vcenter.host
+  - vhpc.rdma.vcenter.transport
 options:
   card:
     description:
@@ -51,7 +54,8 @@ options:
     type: bool
     default: false
 notes:
-  - Runs on the controller and talks to the ESXi shell through the task's SSH connection. The host needs no Python, and C(gather_facts) must be off.
+  - Runs on the controller and talks to the ESXi shell through the task's SSH connection, or to C(esxcli) through vCenter (O(transport)). The host needs
+    no Python, and C(gather_facts) must be off.
 seealso:
   - module: vhpc.rdma.mlx_firmware_info
   - module: vhpc.rdma.host_pci_info

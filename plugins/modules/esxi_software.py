@@ -17,6 +17,9 @@ description:
 extends_documentation_fragment:
   - vhpc.rdma.attributes
   - vhpc.rdma.attributes.full
+  - vhpc.rdma.vcenter
+  - vhpc.rdma.vcenter.host
+  - vhpc.rdma.vcenter.transport
 options:
   packages:
     description: The VIBs.
@@ -59,7 +62,8 @@ options:
     type: bool
     default: false
 notes:
-  - Runs on the controller and talks to the ESXi shell through the task's SSH connection. The host needs no Python, and C(gather_facts) must be off.
+  - Runs on the controller and talks to the ESXi shell through the task's SSH connection, or to C(esxcli) through vCenter (O(transport)). The host needs
+    no Python, and C(gather_facts) must be off.
   - A host that vSphere Lifecycle Manager manages by an image loses what is not part of the image at the next remediation. Add the VIBs to the image there.
 seealso:
   - module: vhpc.rdma.nmlx_driver

@@ -19,6 +19,9 @@ description:
 extends_documentation_fragment:
   - vhpc.rdma.attributes
   - vhpc.rdma.attributes.full
+  - vhpc.rdma.vcenter
+  - vhpc.rdma.vcenter.host
+  - vhpc.rdma.vcenter.transport
 options:
   card:
     description:
@@ -80,7 +83,8 @@ options:
       - Without it, a card that needs a cold power cycle is told from one that waits for a reboot only within one run.
     type: path
 notes:
-  - Runs on the controller and talks to the ESXi shell through the task's SSH connection. The host needs no Python, and C(gather_facts) must be off.
+  - Runs on the controller and talks to the ESXi shell through the task's SSH connection, or to C(esxcli) through vCenter (O(transport)). The host needs
+    no Python, and C(gather_facts) must be off.
   - Needs MFT and NMST on the host. In check mode on a host without them, the wanted values are returned as conditional steps.
 seealso:
   - module: vhpc.rdma.mlx_firmware_info

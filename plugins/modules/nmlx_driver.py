@@ -16,6 +16,9 @@ description:
 extends_documentation_fragment:
   - vhpc.rdma.attributes
   - vhpc.rdma.attributes.full
+  - vhpc.rdma.vcenter
+  - vhpc.rdma.vcenter.host
+  - vhpc.rdma.vcenter.transport
 options:
   name:
     description: Name of the driver's VIB.
@@ -54,7 +57,8 @@ options:
       - File on the controller that remembers when options were set, so that a later run still asks for the reboot that an interrupted one did not reach.
     type: path
 notes:
-  - Runs on the controller and talks to the ESXi shell through the task's SSH connection. The host needs no Python, and C(gather_facts) must be off.
+  - Runs on the controller and talks to the ESXi shell through the task's SSH connection, or to C(esxcli) through vCenter (O(transport)). The host needs
+    no Python, and C(gather_facts) must be off.
   - Without O(state_file), a run after one that set options and was stopped before the reboot finds the options right and does not ask for that reboot.
 seealso:
   - module: vhpc.rdma.esxi_software

@@ -32,7 +32,7 @@ MFT = {
     "mst": ["mst", "status", "-vv"],
     "firmware": ["mlxfwmanager"] + mlxfwmanager.query_args(),
 }
-RUNNING, STAGED_ONLY, ABSENT = "running", "staged", "absent"
+RUNNING, STAGED_ONLY, ABSENT, NO_WAY = "running", "staged", "absent", "no esxcli plugin"
 
 
 @dataclass
@@ -50,6 +50,9 @@ class Reading:
     def why_no_mft(self) -> str:
         if self.mft == STAGED_ONLY:
             return "MFT is installed but the host has not rebooted into it yet"
+        if self.mft == NO_WAY:
+            return "MFT %s is installed, but without SSH only MFT's esxcli plugin (4.31 and newer) can be reached, and this host has none" % (
+                self.vibs.get("mft", {}).get("version", ""))
         return "MFT is not installed on this host yet"
 
 
@@ -86,6 +89,8 @@ def read(shell: Shell, extra: dict[str, list[str] | str] | None = None, with_mft
     if with_mft and not answers["mst_start"].missing:
         out.mft = RUNNING
         devices, firmware = _mft(out, answers)
+    elif "mft" in out.vibs and not shell.shell:
+        out.mft = NO_WAY
     elif out.staged and {"mft", "nmst"} <= set(out.staged):
         out.mft = STAGED_ONLY
     out.cards = card_tools.assemble(functions, devices, firmware)

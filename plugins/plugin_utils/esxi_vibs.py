@@ -72,6 +72,8 @@ class Software:
         if not install:
             return
         host, files = self.shell.host, software_plan.sources(install)
+        if not self.shell.shell:
+            return self._check_without_shell(install, files)
         commands: list[list[str]] = [["ls", "-ld", path] for path in files]
         summed = [path for path in files if any(p["source"] == path and p.get("checksum") for p in install)]
         commands += [["sha256sum", path] for path in summed]
@@ -95,6 +97,20 @@ class Software:
                             data={"problems": problems})
         for path, answer in zip(files, about):
             for vib in esxcli.parse_vib_list(answer.text)["vibs"] if answer.ok else ():  # older hosts cannot tell: the installation itself will
+                if software_plan.stronger(self.level, vib.get("acceptance_level", "")):
+                    raise software_plan.acceptance_error("install %s" % path, host, vib["acceptance_level"], self.level, self.secured)
+
+    def _check_without_shell(self, install: list[dict[str, Any]], files: list[str]) -> None:
+        """Without SSH esxcli looks into the files; it knows no checksums."""
+        host, kind = self.shell.host, {path: "-d" if path.lower().endswith(".zip") else "-v" for path in files}
+        answers = self.shell.run_many([["esxcli", "software", "sources", "vib", "get", kind[path], path] for path in files])
+        problems = ["%s cannot be read: %s" % (path, " ".join(answer.text.split())[:200]) for path, answer in zip(files, answers) if not answer.ok]
+        problems += ["the checksum of %s cannot be computed through vCenter" % p["source"] for p in install if p.get("checksum")]
+        if problems:
+            raise RdmaError("install software", host, "; ".join(problems), "put the right file there; transport: ssh checks checksums", code="FILE",
+                            data={"problems": problems})
+        for path, answer in zip(files, answers):
+            for vib in esxcli.parse_vib_list(answer.text)["vibs"]:
                 if software_plan.stronger(self.level, vib.get("acceptance_level", "")):
                     raise software_plan.acceptance_error("install %s" % path, host, vib["acceptance_level"], self.level, self.secured)
 

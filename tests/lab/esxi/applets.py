@@ -13,7 +13,7 @@ import posixpath
 import re
 from typing import Callable
 
-from . import esxcli, mft, vmkernel
+from . import esxcli, mft, mft_plugin, vmkernel
 from .sh import BUILTINS, Buffer, Io, Reader, Shell, match_glob
 
 DATE = "%a %b %e %H:%M:%S UTC %Y"
@@ -1121,4 +1121,5 @@ PROGRAMS.update(vmkernel.PROGRAMS)
 ELSEWHERE = {"secureBoot.py": "/usr/lib/vmware/secureboot/bin/secureBoot.py", "SSH": "/etc/init.d/SSH"}
 PATHS = {ELSEWHERE.get(name, "/bin/" + name): name for name in PROGRAMS}
 PROGRAMS.update(mft.PROGRAMS)
+esxcli.PLUGINS.update(mft_plugin.LAYOUTS)
 BUILTINS.update({name: PROGRAMS[name] for name in ("echo", "printf", "test", "[")})  # ash has them inside

@@ -103,9 +103,18 @@ def option(name: str, flags: str, text: str, kind: str = "string", required: boo
     return Option(name, tuple(flags.split("|")), text, kind, required)
 
 
+PLUGINS: dict[str, dict[tuple[str, str], Command]] = {}  # what VIBs add: host.settings["mft_esxcli"] says which of them a host has
+
+
+def commands(host: Host) -> dict[tuple[str, str], Command]:
+    """The commands that esxcli of this host has."""
+    plugin = PLUGINS.get(host.settings.get("mft_esxcli", ""), {})
+    return {**COMMANDS, **plugin} if plugin and "mft" in host.vibs else COMMANDS
+
+
 def execute(world: World, host: Host, namespace: str, name: str, values: dict[str, Any]) -> Any:
     """Run a command with values by parameter name (as text, bool, int or list) and give its data."""
-    entry = COMMANDS.get((namespace, name))
+    entry = commands(host).get((namespace, name))
     if entry is None:
         raise EsxcliError("Unknown command or namespace %s %s" % (namespace.replace(".", " "), name))
     wanted: dict[str, Any] = {}
@@ -135,8 +144,9 @@ def converted(item: Option, value: Any) -> Any:
 
 # ---- the command line ---------------------------------------------------------------------------------------------
 
-def parse(words: list[str]) -> tuple[Command, dict[str, Any], str, str]:
+def parse(words: list[str], known_commands: dict[tuple[str, str], Command] | None = None) -> tuple[Command, dict[str, Any], str, str]:
     """(command, values, formatter, fields wanted) of a command line without its first word."""
+    entries = COMMANDS if known_commands is None else known_commands
     queue, formatter, chosen = list(words), "", ""
     while queue and queue[0].startswith("-"):
         name, equals, value = queue.pop(0).partition("=")
@@ -151,10 +161,10 @@ def parse(words: list[str]) -> tuple[Command, dict[str, Any], str, str]:
     path = []
     while queue and not queue[0].startswith("-"):
         path.append(queue.pop(0))
-    entry = COMMANDS.get((".".join(path[:-1]), path[-1])) if len(path) > 1 else None
+    entry = entries.get((".".join(path[:-1]), path[-1])) if len(path) > 1 else None
     if entry is None:
         namespace = ".".join(path)
-        if any((key[0] + ".").startswith(namespace + ".") for key in COMMANDS) or not path:
+        if any((key[0] + ".").startswith(namespace + ".") for key in entries) or not path:
             raise UsageError("", namespace=namespace)
         raise UsageError("Unknown command or namespace %s" % " ".join(path))
     values: dict[str, Any] = {}
@@ -210,7 +220,7 @@ def usage(fault: UsageError) -> str:
 
 def run(shell: Any, args: list[str], io: Any) -> int:
     try:
-        entry, values, formatter, chosen = parse(args[1:])
+        entry, values, formatter, chosen = parse(args[1:], commands(shell.host))
         data = execute(shell.world, shell.host, entry.namespace, entry.name, values)
         io.out.write(render(entry, data, formatter, chosen))
     except UsageError as fault:

@@ -12,7 +12,8 @@ from xml.sax.saxutils import escape
 
 from pyVmomi import VmomiSupport
 
-from ..esxi.esxcli import COMMANDS, Command, EsxcliError, execute
+from ..esxi import mft_plugin
+from ..esxi.esxcli import COMMANDS, PLUGINS, Command, EsxcliError, commands, execute
 from . import reflect
 from .model import Managed
 
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
     from .host import HostSystem
     from .server import Call, VsphereFace
 
+PLUGINS.update(mft_plugin.LAYOUTS)
 VERSION = "vim.version.version5"
 SPACES = ' xmlns="urn:vim25" xmlns:xsd="http://www.w3.org/2001/XMLSchema" xmlns:xsi="http://www.w3.org/2001/XMLSchema-instance"'
 ROOT = "vim.EsxCLI."
@@ -97,11 +99,11 @@ def rows(entry: Command, data: Any) -> Any:
     return [one(row) for row in data] if isinstance(data, list) else one(data)
 
 
-def described(name: str) -> dict[str, Any]:
+def described(name: str, known: dict[tuple[str, str], Command]) -> dict[str, Any]:
     """vim.CLIInfo.Info of a namespace such as vim.EsxCLI.system.module."""
     namespace = name[len(ROOT):] if name.startswith(ROOT) else name
-    entries = [entry for (where, _name), entry in sorted(COMMANDS.items()) if where == namespace]
-    if not entries and not any(where.startswith(namespace + ".") for where, _name in COMMANDS):
+    entries = [entry for (where, _name), entry in sorted(known.items()) if where == namespace]
+    if not entries and not any(where.startswith(namespace + ".") for where, _name in known):
         raise EsxcliError("Unknown command or namespace %s" % namespace.replace(".", " "))
     methods = []
     for entry in entries:
@@ -156,10 +158,10 @@ class MethodExecuter(HostReflection):
         name = last[:1].lower() + last[1:]  # clients send the capitalised name of the generated method
         if where == "vim.CLIInfo":
             if name == "fetchCLIInfo":
-                return xml(described(values["typeName"][0]), "vim.CLIInfo.Info", "obj", True)
-            return xml(described(values["name"][0].replace(" ", ".")), "vim.CLIInfo.Info", "obj", True)
+                return xml(described(values["typeName"][0], commands(host)), "vim.CLIInfo.Info", "obj", True)
+            return xml(described(values["name"][0].replace(" ", "."), commands(host)), "vim.CLIInfo.Info", "obj", True)
         namespace = where[len(ROOT):] if where.startswith(ROOT) else where
-        entry = COMMANDS.get((namespace, name))
+        entry = commands(host).get((namespace, name))
         many = {one.name for one in entry.options if one.kind == "string[]"} if entry else set()
         data = execute(self.world, host, namespace, name, {key: texts if key in many else texts[0] for key, texts in values.items()})
         self.face.current.call.later(lambda: self.world.tell("host", host.name))
@@ -169,11 +171,15 @@ class MethodExecuter(HostReflection):
 class DynamicTypeManager(HostReflection):
     prefix, family = "dynamicTypeManager", reflect.TYPES
 
+    @property
+    def commands(self) -> dict[tuple[str, str], Command]:
+        return commands(self.system.reachable())
+
     def DynamicTypeMgrQueryMoInstances(self, call: Call, filterSpec: Any = None) -> list[Any]:
         instance = reflect.named("MoInstance")
         part = getattr(filterSpec, "typeSubstr", None) or ""
         made = [instance(id="ha-cli-info", moType="vim.CLIInfo")]
-        made += [instance(id="ha-cli-handler-" + where.replace(".", "-"), moType=ROOT + where) for where in sorted({where for where, _name in COMMANDS})]
+        made += [instance(id="ha-cli-handler-" + where.replace(".", "-"), moType=ROOT + where) for where in sorted({where for where, _name in self.commands})]
         return [one for one in made if part in one.moType]
 
     def DynamicTypeMgrQueryTypeInfo(self, call: Call, filterSpec: Any = None) -> Any:
@@ -189,11 +195,11 @@ class DynamicTypeManager(HostReflection):
             methods = [self._method("vim.CLIInfo", "fetchCLIInfo", [("typeName", "string", False)], info, []),
                        self._method("vim.CLIInfo", "fetchCLIInfoFromDisplayName", [("name", "string", False)], info, [])]
             found.managedTypeInfo.append(self._managed("vim.CLIInfo", methods))
-        for where in sorted({where for where, _name in COMMANDS}):
+        for where in sorted({where for where, _name in self.commands}):
             if part in ROOT + where:
                 methods = [self._method(ROOT + where, entry.name, [(one.name, one.kind, not one.required) for one in entry.options], result(entry),
                                         [ROOT + "CLIFault"])
-                           for (namespace, _name), entry in sorted(COMMANDS.items()) if namespace == where]
+                           for (namespace, _name), entry in sorted(self.commands.items()) if namespace == where]
                 found.managedTypeInfo.append(self._managed(ROOT + where, methods))
         return found
 
