@@ -192,7 +192,8 @@ SPEC = dict(
 )
 OPENIBD = "/etc/init.d/openibd"
 UNPACKED = "/var/tmp/vhpc_rdma/ofed"
-LIMITS = "# Written by vhpc.rdma: RDMA programs lock the memory that the card reads and writes.\n* soft memlock %s\n* hard memlock %s\n"
+LIMITS = "# Written by vhpc.rdma: RDMA programs lock the memory that the card reads and writes.\n* soft memlock %s\n* hard memlock %s\n" \
+         "# The lines for everybody are not for root.\nroot soft memlock %s\nroot hard memlock %s\n"
 
 
 def with_kernel(guest, names):
@@ -363,7 +364,7 @@ def restart(guest):
 def apply(guest, view):
     params, system = guest.params, guest.system
     if view["limits"]:
-        system.write("%s/%s" % (ofed_state.LIMITS_DIR, params["memlock_file"]), LIMITS % (params["memlock"], params["memlock"]), mode=0o644)
+        system.write("%s/%s" % (ofed_state.LIMITS_DIR, params["memlock_file"]), LIMITS % ((params["memlock"],) * 4), mode=0o644)
     if view["packages"]:
         packages.install(system, view["packages"], params["timeout"])
     if view["install"]:

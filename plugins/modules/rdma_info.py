@@ -77,6 +77,21 @@ options:
         type: str
         choices: [roce, ib]
         default: roce
+  fabric:
+    description:
+      - Asks the management tools of InfiniBand about the whole fabric (C(sminfo), C(ibstat), C(iblinkinfo), C(ibqueryerrors)).
+      - Ask one guest. What it finds is true for all.
+    type: dict
+    suboptions:
+      hosts:
+        description: Hosts that must be in the fabric, by the first word of their node description.
+        type: list
+        elements: str
+        default: []
+      interval:
+        description: Seconds between two readings of the error counters, to tell those that rise. V(0) reads them once.
+        type: int
+        default: 0
   enforce:
     description: Whether findings of level error fail the task. In check mode they never do.
     type: bool
@@ -107,6 +122,22 @@ EXAMPLES = r"""
 """
 
 RETURN = r"""
+fabric:
+  description: The fabric, where O(fabric) asked for it.
+  returned: when O(fabric) is given
+  type: dict
+  contains:
+    manager:
+      description: The subnet manager with C(lid), C(guid), C(priority) and C(state); V(null) when none answers.
+      type: dict
+    links:
+      description: Every end of a link.
+      type: list
+      elements: dict
+    errors:
+      description: Ports with error counters beyond their thresholds.
+      type: list
+      elements: dict
 ports:
   description: All RDMA ports of the guest.
   returned: always
@@ -190,7 +221,7 @@ from ansible_collections.vhpc.rdma.plugins.module_utils import ports as rdma
 from ansible_collections.vhpc.rdma.plugins.module_utils.changes import Changes
 from ansible_collections.vhpc.rdma.plugins.module_utils.errors import ParseError, RdmaError
 from ansible_collections.vhpc.rdma.plugins.module_utils.system import stop
-from ansible_collections.vhpc.rdma.plugins.module_utils.tools import ibverbs
+from ansible_collections.vhpc.rdma.plugins.module_utils.tools import ibfabric, ibverbs
 
 PORT = dict(state=dict(type="str", default="ACTIVE"), mac=dict(type="str"), guid=dict(type="str"), mtu=dict(type="int"), active_mtu=dict(type="int"),
             rate_gbps=dict(type="float"), address=dict(type="str"))
@@ -198,6 +229,7 @@ SPEC = dict(
     expect=dict(type="dict", options=dict(roce=dict(type="dict", options=PORT), ib=dict(type="dict", options=PORT), ofed=dict(type="str"))),
     reach=dict(type="list", elements="dict", default=[], options=dict(
         address=dict(type="str", required=True), mtu=dict(type="int", default=9000), role=dict(type="str", choices=["roce", "ib"], default="roce"))),
+    fabric=dict(type="dict", options=dict(hosts=dict(type="list", elements="str", default=[]), interval=dict(type="int", default=0))),
     enforce=dict(type="bool", default=False),
 )
 IP_AND_ICMP = 28
@@ -322,6 +354,29 @@ def reach(guest, peers, ports):
     return out
 
 
+def fabric(guest, options, findings):
+    """The whole fabric as seen from here."""
+    system = guest.system
+
+    def ask(*argv):
+        dummy, out, err = system.run(list(argv), timeout=120)
+        return out + "\n" + err
+
+    own = ibverbs.parse_ibstat(ask("ibstat").strip())
+    local = dict(host=guest.host, ports=[dict(device=device["name"], port=port["port"], state=port.get("state"), phys_state=port.get("physical_state"))
+                                         for device in own["devices"] for port in device["ports"] if port.get("link_layer") != "Ethernet"])
+    manager = ibfabric.parse_sminfo(ask("sminfo"))
+    # Without a subnet manager ports have no address and the counters cannot be asked for.
+    links = ibfabric.parse_links(ask("iblinkinfo", "-l")) if manager else []
+    before = ibfabric.parse_errors(ask("ibqueryerrors")) if manager else []
+    after = before
+    if manager and options["interval"]:
+        time.sleep(options["interval"])
+        after = ibfabric.parse_errors(ask("ibqueryerrors"))
+    findings += ibfabric.findings(manager, links, before, after, options["hosts"], local)
+    return dict(manager=manager, links=links, errors=after)
+
+
 def work(guest):
     system, expect, findings = guest.system, guest.params["expect"] or {}, []
     ports = read_ports(system, findings)
@@ -339,6 +394,7 @@ def work(guest):
     if limits["session"] != "unlimited":
         findings.append(finding("warning", "MEMLOCK", "limits", "this session may lock %s KiB" % limits["session"],
                                 "set memlock to unlimited with ofed_guest and log in again; for services set LimitMEMLOCK in their unit"))
+    seen = fabric(guest, guest.params["fabric"], findings) if guest.params.get("fabric") else None
     reached = reach(guest, guest.params["reach"], ports)
     for row in reached:
         if not row["ok"]:
@@ -348,6 +404,8 @@ def work(guest):
     errors = [one for one in findings if one["level"] == "error"]
     result = Changes("guest").result(ports=ports, ofed=ofed, memlock=limits, findings=findings, reach=reached,
                                      kernel=kernel(system))
+    if seen is not None:
+        result["fabric"] = seen
     if errors and guest.params["enforce"] and not guest.check_mode:
         raise RdmaError("find the RDMA ports as they should be", guest.host, "; ".join("%s: %s" % (one["thing"], one["text"]) for one in errors),
                         "; ".join(sorted(set(one["hint"] for one in errors))), code=errors[0]["code"],
