@@ -145,11 +145,6 @@ def test_a_link_that_is_down_is_named_from_both_ends(fabric):
     assert errors(fabric.info(1)) == []
 
 
-def test_a_link_that_was_down_is_remembered_by_its_counter(fabric):
-    told = [(one["level"], one["thing"]) for one in fabric.info(1)["findings"] if one["code"] == "ERRORS" and "LinkDownedCounter" in one["text"]]
-    assert told and {level for level, dummy in told} == {"warning"} and {thing for dummy, thing in told} <= {"guest-07 mlx5_0 port 1", "ib-switch port 7"}
-
-
 def test_an_error_counter_is_named_and_one_that_rises_is_worse(fabric):
     fabric.tell('PerformanceSet "H-%s"[1] PortCounters.SymbolErrorCounter=17' % guid(5))
     found = fabric.info(1)
