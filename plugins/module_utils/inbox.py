@@ -22,6 +22,7 @@ FAMILIES = {
 # User space finds devices through these; rdma-core loads them when a device appears.
 USER_MODULES = ("ib_uverbs", "ib_umad", "rdma_ucm")
 DRIVERS = ("mlx5_core", "mlx5_ib", "mlx4_core", "mlx4_ib", "rdma_rxe", "siw")
+NOT_LOADED = "ib_core is not loaded"
 SECURE_BOOT = "/sys/firmware/efi/efivars/SecureBoot-8be4df61-93ca-11d2-aa0d-00e098032b8c"
 
 
@@ -91,7 +92,7 @@ def loaded(system):
     kernel = out.strip() if not code else ""
     running = [name for name in ("ib_core",) + USER_MODULES + DRIVERS if system.is_dir("/sys/module/%s" % name)]
     if "ib_core" not in running:
-        return False, "ib_core is not loaded"
+        return False, NOT_LOADED
     if not system.find("modinfo"):
         return None, "modinfo is not there"
     told = False

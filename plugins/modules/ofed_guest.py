@@ -237,7 +237,7 @@ def plan_inbox(guest, changes):
         view["modules"] = inbox.missing_modules(system)
         for name in view["modules"]:
             changes.add("modules", name, "not loaded", "loaded", reason="programs reach the devices through it")
-    if found["version"] and found["loaded"] is False and "ib_core" not in found["loaded_reason"]:
+    if found["version"] and found["loaded"] is False and found["loaded_reason"] != inbox.NOT_LOADED:
         changes.wait_for_reboot("the modules of another kernel or release are loaded: %s" % found["loaded_reason"], "guest")
     return view
 
