@@ -35,7 +35,7 @@ def choose(rows: list[dict], name: str, kind: str, where: str, hint: str) -> dic
     raise RdmaError("find the %s %s" % (kind, name), where, "vCenter has %s" % (shown or "none at all (that this user may see)"), hint, code="NOT_FOUND")
 
 
-def _steps(vms: bool) -> list:
+def steps_to(vms: bool) -> list:
     vim = _session.vim
     steps = [(vim.Folder, "childEntity", ["childEntity", "hostFolder", "host"]),
              (vim.Datacenter, "hostFolder", ["childEntity", "host"]),
@@ -48,7 +48,7 @@ def _steps(vms: bool) -> list:
 def find_host(session: t.Any, name: str) -> t.Any:
     """The HostSystem of that name; a login straight to an ESXi host has just one, whatever it calls itself."""
     vim = _session.vim
-    rows = session.walk(_steps(False), {vim.HostSystem: ["name"]})
+    rows = session.walk(steps_to(False), {vim.HostSystem: ["name"]})
     if session.is_host and len(rows) == 1:
         return rows[0]["object"]
     return choose(rows, name, "host", session.where, "set esxi_hostname to the name the host has in vCenter")["object"]
@@ -62,7 +62,7 @@ def find_vm(session: t.Any, name: str, paths: tuple[str, ...] = ()) -> dict:
 def all_vms(session: t.Any) -> list[dict]:
     """name of every VM but the agent VMs of the cluster services."""
     vim = _session.vim
-    return [row for row in session.walk(_steps(True), {vim.VirtualMachine: ["name"]}) if not is_vcls(row["name"])]
+    return [row for row in session.walk(steps_to(True), {vim.VirtualMachine: ["name"]}) if not is_vcls(row["name"])]
 
 
 def find_vms(session: t.Any, names: t.Sequence[str], paths: tuple[str, ...] = ()) -> list[dict]:
@@ -83,7 +83,7 @@ def find_vms(session: t.Any, names: t.Sequence[str], paths: tuple[str, ...] = ()
 def site(session: t.Any) -> tuple[list[dict], list[dict]]:
     """All hosts (name, id, cluster) and VMs (name, host's id, address in the guest), by name, in two requests; no templates, no agent VMs."""
     vim = _session.vim
-    rows = session.walk(_steps(True), {vim.HostSystem: ["name", "parent"],
+    rows = session.walk(steps_to(True), {vim.HostSystem: ["name", "parent"],
                                        vim.VirtualMachine: ["name", "runtime.host", "guest.ipAddress", "config.template", "config.managedBy"]})
     found = [row for row in rows if isinstance(row["object"], vim.HostSystem)]
     parents = {row["parent"]._moId: row["parent"] for row in found if row["parent"] is not None}

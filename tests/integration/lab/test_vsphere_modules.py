@@ -879,3 +879,56 @@ def test_a_server_that_does_not_answer(site):
         started = time.monotonic()
         result = site.failed("host_pci_info", port=silent.getsockname()[1], timeout=1)
         assert result["error"]["code"] in ("TIMEOUT", "TLS") and time.monotonic() - started < 10
+
+
+# ---- VMs from a template ----------------------------------------------------------------------------------------------
+
+def golden(site, name: str = "vm01"):
+    """The VM becomes a template that its host keeps."""
+    vm = site.world.vms[name]
+    vm.template = True
+    return vm
+
+
+def test_clones_one_per_host(site):
+    site = site(4)
+    golden(site, "vm04")
+    for name in ("vm01", "vm02", "vm03"):
+        del site.world.vms[name]
+    args = dict(template="vm04", hosts=["esxi01", "esxi02", "esxi03"], vms=[dict(name="n1"), dict(name="n2", esxi_hostname="esxi01"), dict(name="n3")])
+    since = len(site.world.journal)
+    result = twice(site, "vm_clone", **args)
+    assert {name: site.world.vms[name].host for name in ("n1", "n2", "n3")} == {"n1": "esxi02", "n2": "esxi01", "n3": "esxi03"}
+    assert [row["made"] for row in result["vms"]] == [True] * 3 and asked(site, since).count("CloneVM_Task") == 3
+    assert all(site.world.vms[name].power == "off" and not site.world.vms[name].template for name in ("n1", "n2", "n3"))
+    result = twice(site, "vm_clone", **dict(args, power_on=True, tools_timeout=20))
+    assert all(site.world.vms[name].power == "on" and site.world.vms[name].guest.booted for name in ("n1", "n2", "n3"))
+    assert site.ok("vm_tuning", vms=[dict(name="n1")], cpus=8, allow_power_cycle=True)["changed"]
+
+
+@pytest.mark.parametrize("network,kind", [("VM Network", "NetworkBackingInfo"), ("hpc-roce-sriov", "DistributedVirtualPortBackingInfo")])
+def test_a_clone_in_its_place(site, network, kind):
+    site = site(2)
+    golden(site).snapshots.append("gold")
+    twice(site, "vm_clone", host="esxi02", template="vm01", name="n1", network=network, datastore="hpc-nfs", folder="vm", linked=True)
+    assert site.world.vms["n1"].host == "esxi02" and type(site.face.vm("n1").nic).__name__.endswith(kind)
+    sent, = site.face.sent("CloneVM_Task")
+    assert "<diskMoveType>createNewChildDiskBacking</diskMoveType>" in flat(sent) and "<snapshot" in sent and "<powerOn>false</powerOn>" in flat(sent)
+
+
+def test_clones_that_cannot_be(site):
+    site = site(2)
+    golden(site)
+    assert "vm01, vm02" in site.failed("vm_clone", template="nope", name="n1")["msg"]
+    for check in (False, True):
+        result = site.failed("vm_clone", template="vm01", hosts=["esxi01"], vms=[dict(name="n1"), dict(name="n2")], check=check)
+        assert result["error"]["code"] == "PLACE" and "no host is left for n2" in result["msg"] and "n1" not in site.world.vms
+        assert "is there, on esxi02 and not on esxi01" in site.failed("vm_clone", template="vm01", vms=[dict(name="vm02", esxi_hostname="esxi01")], check=check)["msg"]
+        assert "hpc-nfs" in site.failed("vm_clone", template="vm01", name="n1", datastore="nope", check=check)["msg"]
+        assert "has no snapshot" in site.failed("vm_clone", template="vm01", name="n1", linked=True, check=check)["msg"]
+        assert "network of esxi01 nope" in site.failed("vm_clone", template="vm01", name="n1", network="nope", check=check)["msg"]
+    site.world.set_fault("task_fault", "vm01", times=1)
+    result = site.failed("vm_clone", template="vm01", vms=[dict(name="n1", esxi_hostname="esxi01"), dict(name="n2", esxi_hostname="esxi02")])
+    assert "n1" in result["msg"] and "n2" in site.world.vms and "n1" not in site.world.vms
+    site.world.hosts["esxi01"].maintenance = True
+    assert "maintenance mode" in site.failed("vm_clone", template="vm01", name="n1")["msg"]

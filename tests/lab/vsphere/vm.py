@@ -6,13 +6,14 @@
 
 from __future__ import annotations
 
+import dataclasses
 import threading
 import uuid
 from typing import Any, Callable, TYPE_CHECKING
 
 from pyVmomi import vim, vmodl
 
-from ..world import PassthruDevice, Vm
+from ..world import Guest, PassthruDevice, Vm
 from . import pci, poweron
 from .host import dynamic_devices
 from .model import Entity, Managed, fill, utc
@@ -37,6 +38,7 @@ class VirtualMachine(Entity):
     def __init__(self, face: VsphereFace, moid: str, name: str) -> None:
         super().__init__(face, moid)
         self._name, self.annotation, self.shares, self.booted_at = name, "", {}, None
+        self.nic: Any = None  # backing of the network adapter when it is not on the first network
         self.browser = EnvironmentBrowser(face, "envbrowser-%s" % moid.split("-")[1], self)
 
     def parts(self) -> list[Managed]:
@@ -147,7 +149,7 @@ class VirtualMachine(Entity):
             guest=vim.vm.Summary.GuestSummary(guestId=guest.guestId, guestFullName=guest.guestFullName, toolsStatus=guest.toolsStatus,
                                               toolsRunningStatus=guest.toolsRunningStatus,
                                               hostName=guest.hostName, ipAddress=guest.ipAddress),
-            config=vim.vm.Summary.ConfigSummary(name=vm.name, template=False, vmPathName=self.vmx, memorySizeMB=vm.memory_mb,
+            config=vim.vm.Summary.ConfigSummary(name=vm.name, template=vm.template, vmPathName=self.vmx, memorySizeMB=vm.memory_mb,
                                                 cpuReservation=vm.cpu_reservation_mhz,
                                                 memoryReservation=vm.memory_reservation_mb, numCpu=vm.cpus, numEthernetCards=1, numVirtualDisks=1, uuid=vm.uuid,
                                                 instanceUuid=self.instance_uuid, guestId=GUEST_ID, guestFullName=GUEST_NAME, annotation=self.annotation))
@@ -161,7 +163,7 @@ class VirtualMachine(Entity):
         return vim.vm.ConfigInfo(
             name=vm.name, uuid=vm.uuid, instanceUuid=self.instance_uuid, guestId=GUEST_ID, guestFullName=GUEST_NAME, alternateGuestName="",
             version="vmx-%02d" % vm.hw_version,
-            changeVersion=str(vm.change_version), modified=utc(), template=False, firmware=vm.firmware, annotation=self.annotation, managedBy=managed,
+            changeVersion=str(vm.change_version), modified=utc(), template=vm.template, firmware=vm.firmware, annotation=self.annotation, managedBy=managed,
             cpuHotAddEnabled=vm.cpu_hot_add, cpuHotRemoveEnabled=False, memoryHotAddEnabled=vm.memory_hot_add, memoryReservationLockedToMax=vm.memory_locked,
             files=vim.vm.FileInfo(vmPathName=self.vmx, logDirectory=self.vmx.rsplit("/", 1)[0] + "/", snapshotDirectory=self.vmx.rsplit("/", 1)[0] + "/"),
             hardware=vim.vm.VirtualHardware(numCPU=vm.cpus, numCoresPerSocket=vm.cores_per_socket, memoryMB=vm.memory_mb, device=self._devices(),
@@ -192,7 +194,8 @@ class VirtualMachine(Entity):
                                      addressType="manual",
                                      controllerKey=100, unitNumber=7, wakeOnLanEnabled=True,
                                      connectable=device.VirtualDevice.ConnectInfo(startConnected=True, allowGuestControl=True, connected=vm.power == "on"),
-                                     backing=device.VirtualEthernetCard.NetworkBackingInfo(deviceName=self.face.network.name, network=self.face.network.ref))]
+                                     backing=self.nic or device.VirtualEthernetCard.NetworkBackingInfo(deviceName=self.face.network.name,
+                                                                                                       network=self.face.network.ref))]
         return out + [self._passthrough(one, number) for number, one in enumerate(vm.devices)]
 
     def _passthrough(self, one: PassthruDevice, number: int) -> Any:
@@ -350,6 +353,40 @@ class VirtualMachine(Entity):
         raise vim.fault.InvalidDeviceBacking(deviceIndex=index, property="virtualDeviceSpec.device.backing",
                                              msg="Incompatible device backing specified for device '%d'." % index)
 
+    def CloneVM_Task(self, call: Call, folder: Any, name: str, spec: Any) -> Any:
+        def wrong(text: str) -> None:
+            raise vmodl.fault.InvalidArgument(invalidProperty=text, msg="A specified parameter was not correct: %s" % text)
+
+        def clone(task: Any) -> Any:
+            source, place = self.reachable(), spec.location
+            if name in self.world.vms:
+                raise vim.fault.DuplicateName(name=name, object=self.face.vm(name).ref, msg="The name '%s' already exists." % name)
+            for one in (folder, place.pool, place.host, place.datastore):
+                if one is not None:
+                    self.face.find(one)
+            if source.template and place.pool is None:
+                wrong("spec.location.pool")
+            if place.diskMoveType == "createNewChildDiskBacking" and not (spec.snapshot and source.snapshots):
+                wrong("spec.snapshot")
+            host = self.face.find(place.host).name if place.host is not None else source.host
+            if self.face.host(host).reachable().maintenance:
+                raise vim.fault.InvalidState(msg="The operation is not allowed in the current state: host %s is in maintenance mode." % host)
+            nics = [change.device for change in place.deviceChange]
+            if any(not isinstance(nic, vim.vm.device.VirtualEthernetCard) or nic.key != 4000 for nic in nics):
+                raise vmodl.fault.NotSupported(msg="The lab changes only the network adapter of a clone.")
+            number = len(self.world.vms) + 1
+            self.world.vms[name] = dataclasses.replace(
+                source, name=name, host=host, uuid=str(uuid.uuid5(uuid.NAMESPACE_OID, name)), devices=[], snapshots=[], power="off", template=spec.template,
+                guest=Guest(kernel=source.guest.kernel), extra=dict(source.extra), cpu_affinity=list(source.cpu_affinity), change_version=1,
+                mac="00:50:56:bb:%02x:%02x" % (number // 256, number % 256))
+            self.face.sync()
+            made = self.face.vm(name)
+            made.nic = nics[0].backing if nics else self.nic
+            if spec.powerOn:
+                self.world.power_on_vm(self.world.vms[name])
+            return made.ref
+        return call.task(self, "clone", clone)
+
     def UpgradeVM_Task(self, call: Call, version: str | None = None) -> Any:
         def upgrade(task: Any) -> None:
             vm = self._power("poweredOff", "poweredOff")
@@ -374,6 +411,8 @@ class VirtualMachine(Entity):
 
         def switch_on(task: Any) -> None:
             vm = self._power("poweredOff", "poweredOn")
+            if vm.template:
+                raise vmodl.fault.NotSupported(msg="The operation is not supported on a template.")
             managed = self.face.host(vm.host)
             if host is not None and host._moId != managed.moid:
                 raise vmodl.fault.NotSupported(msg="The lab powers a VM on where it lies: on %s." % vm.host)
