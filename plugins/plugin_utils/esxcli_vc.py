@@ -12,7 +12,11 @@ the parsers of the shell's output read both.
 from __future__ import annotations
 
 import contextlib
+import fcntl
+import os
 import re
+import tempfile
+import time
 import typing as t
 from typing import Sequence
 from xml.etree import ElementTree
@@ -31,6 +35,7 @@ EXECUTER, TYPES = "vmodl.reflect.ManagedMethodExecuter", "vmodl.reflect.DynamicT
 PREFIX, VIM25 = "vim.EsxCLI.", "{urn:vim25}"
 XSI = "{http://www.w3.org/2001/XMLSchema-instance}type"
 MISSING = 127
+LOCK_SECONDS = 900.0
 TOOLS = ("mst", "mlxconfig", "mlxfwmanager", "flint", "mlxvpd")
 TRANSPORT_SPEC: dict = dict(HOST_SPEC, transport=dict(type="str", choices=["ssh", "vcenter", "auto"], default="ssh"))
 
@@ -116,7 +121,8 @@ class Esxcli:
             root, dummy = self._call("ha-dynamic-type-manager-local-cli-cliinfo", "vim.CLIInfo.FetchCLIInfo", [("typeName", PREFIX + namespace)])
             self._infos[namespace] = {}
             for method in root.findall(VIM25 + "method") if root is not None else ():
-                params = [{"name": _text(one, "name"), "flag": _text(one, "flag") == "true", "aliases": [alias.text or "" for alias in one.findall(VIM25 + "aliases")]}
+                params = [{"name": _text(one, "name"), "flag": _text(one, "flag") == "true",
+                           "aliases": [alias.text or "" for alias in one.findall(VIM25 + "aliases")]}
                           for one in method.findall(VIM25 + "param")]
                 hints = {_text(one, "key"): _text(one, "value") for one in method.findall(VIM25 + "hints")}
                 self._infos[namespace][_text(method, "name")] = {"params": params, "hints": hints}
@@ -252,7 +258,7 @@ class VcenterShell:
 
     def _answer(self, words: list[str]) -> tuple[int, str]:
         if words[0] == "esxcli":
-            path = [word for word in words[1:]]
+            path = list(words[1:])
             count = next((at for at, word in enumerate(path) if word.startswith("-")), len(path))
             return self._esxcli.run(".".join(path[:count - 1]), path[count - 1], path[count:])
         if words[0] in TOOLS:
@@ -285,8 +291,36 @@ def plugin_words(words: list[str]) -> tuple[str, list[str]]:
 
 
 @contextlib.contextmanager
+def alone(address: str | None, where: str, seconds: float = LOCK_SECONDS) -> t.Iterator[None]:
+    """Nothing else of this controller works on the host meanwhile: two MFT programs at once can hang a card, two installations refuse each other."""
+    if not address:
+        yield
+        return
+    directory = os.path.join(tempfile.gettempdir(), "vhpc.rdma-%d" % os.getuid())
+    os.makedirs(directory, mode=0o700, exist_ok=True)
+    deadline = time.monotonic() + seconds
+    with open(os.path.join(directory, re.sub(r"[^\w.-]", "_", address) + ".lock"), "a", encoding="utf-8") as handle:
+        while True:
+            try:
+                fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                break
+            except BlockingIOError:
+                if time.monotonic() >= deadline:
+                    raise RdmaError("work on the host", where, "another run on this controller has been working on it for %d s" % seconds,
+                                    "let the other run end, then run again", code="BUSY") from None
+                time.sleep(0.2)
+        yield  # the lock goes with the file, also when this process is killed
+
+
+@contextlib.contextmanager
 def shell(action: t.Any, params: dict) -> t.Iterator[t.Any]:
-    """The way to the host that `transport` asks for: its SSH shell, or esxcli through vCenter."""
+    """The way to the host that `transport` asks for, its SSH shell or esxcli through vCenter; one task at a time has it."""
+    with alone(getattr(action._play_context, "remote_addr", None), action.host), _shell(action, params) as found:
+        yield found
+
+
+@contextlib.contextmanager
+def _shell(action: t.Any, params: dict) -> t.Iterator[t.Any]:
     if params["transport"] == "ssh" or (params["transport"] == "auto" and _ssh_answers(action)):
         yield Shell(action, action.host)
         return

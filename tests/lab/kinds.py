@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from typing import Any, Callable
 
 from . import site
-from .world import ETH, IB, Card, Host, Nv, Passthru, Port, Vib, World
+from .world import ETH, IB, Card, File, Host, Nv, Passthru, Port, Vib, World
 
 PLACE = "0000:3b:00.0"
 
@@ -158,6 +158,13 @@ def host(world: World, name: str, *kinds: str) -> Host:
     for kind in kinds:
         HOSTS[kind](world, world.hosts[name])
     return world.hosts[name]
+
+
+def image(world: World, name: str, psid: str, version: str, signed: bool = True) -> str:
+    """Puts a firmware image on the datastore; the path that a host has for it."""
+    world.datastores[site.DATASTORE]["firmware/" + name] = File(("image %s %s\n" % (psid, version)).encode() * 64,
+                                                                 image={"psid": psid, "version": version, "signed": signed})
+    return "/vmfs/volumes/%s/firmware/%s" % (site.DATASTORE, name)
 
 
 def build(*kinds: str, mft: str = "4.18.1.14", **settings: Any) -> World:

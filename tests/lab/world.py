@@ -513,6 +513,7 @@ FAULTS: dict[str, Callable[[World, str], None]] = {
     "passthru_lost": _later,  # transition: passthrough is enabled but not active after boot
     "task_fault": _later,  # vSphere face: the next task on this host or VM ends in error
     "wrong_psid": _wrong_psid,  # the card is another OEM's
+    "burn_fails": _later,  # ESXi shell face: flint stops in the middle of a burn
     "tmp_full": _later,  # ESXi shell face: /tmp has no room
     "slow_host": _later,  # booting and every shell command take several times longer
     "session_expired": _later,  # vSphere face: the session is gone at the next call

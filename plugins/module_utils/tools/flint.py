@@ -89,8 +89,9 @@ def parse(text):
 
 def _query(fields):
     plain = {clean.snake(name): " ".join(part for part in values if part) for name, values in fields.items()}
+    running = next((plain[key] for key in ("fw_version_running", "fw_versionrunning") if plain.get(key)), "")
     out = {"image_type": plain.get("image_type", ""), "fw_version": plain.get("fw_version", ""),
-           "fw_version_running": plain.get("fw_version_running", "") or plain.get("fw_version", ""),
+           "fw_version_running": running or plain.get("fw_version", ""),
            "fw_release_date": plain.get("fw_release_date", ""), "product_version": plain.get("product_version", ""),
            "psid": plain.get("psid", ""), "orig_psid": plain.get("orig_psid", ""), "image_vsd": plain.get("image_vsd", ""),
            "device_vsd": plain.get("device_vsd", "")}
@@ -106,6 +107,10 @@ def _query(fields):
 
 def query_args(device):
     return ["-d", device, "q"]
+
+
+def image_args(image):
+    return ["-i", image, "q"]
 
 
 def burn_args(device, image):

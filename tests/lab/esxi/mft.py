@@ -649,6 +649,12 @@ def mlxfwmanager(shell: Shell, args: list[str], io: Io) -> int:
         return 0 if any(opens(host, device) for device in found) else 1
 
 
+def fw_versions(card: Card) -> list[tuple[str, str]]:
+    """The running version has a row of its own only where it is not the one on flash."""
+    running = [("FW (Running)", card.firmware)] if card.flash else []
+    return [("FW", card.flash or card.firmware)] + running + list(ROMS.get(card.mt, ()))
+
+
 def fw_text(host: Host, found: list[Device]) -> str:
     out = ["Querying Mellanox devices firmware ...", ""]
     for index, device in enumerate(found, 1):
@@ -660,7 +666,7 @@ def fw_text(host: Host, found: list[Device]) -> str:
                 ("Base MAC:", plain(card.ports[0].mac) if good else "N/A"),
                 ("Versions:", "%-15s%-14s" % ("Current", "Available"))]
         out += ["  %-18s%s" % row for row in rows]
-        versions = [("FW", card.firmware)] + list(ROMS.get(card.mt, ())) if good else [("FW", "--")]
+        versions = fw_versions(card) if good else [("FW", "--")]
         out += ["     %-15s%-15s%-14s" % (name, value, "N/A" if good else "") for name, value in versions]
         out += ["", "  %-18s%s" % ("Status:", NO_IMAGE if good else "Failed to open device"), ""]
     return "\n".join(out) + "\n"
@@ -668,7 +674,7 @@ def fw_text(host: Host, found: list[Device]) -> str:
 
 def fw_xml(host: Host, device: Device) -> str:
     card, good = device.card, opens(host, device)
-    versions = [("FW", card.firmware)] + list(ROMS.get(card.mt, ()))
+    versions = [(name.replace(" (Running)", "_Running_"), value) for name, value in fw_versions(card)]
     lines = ["    <Device pciName=%s type=%s psid=%s partNumber=%s>" % tuple(quoteattr(value) for value in (
         device.given, card.device, card.psid if good else "", card.part if good else "--")), "      <Versions>"]
     lines += ["        <%s current=%s available=%s/>" % (name, quoteattr(value if good else "--"), quoteattr("N/A" if good else "")) for name,
@@ -685,7 +691,7 @@ def fw_xml(host: Host, device: Device) -> str:
 # ---- flint --------------------------------------------------------------------------------------------------------
 
 def flint(shell: Shell, args: list[str], io: Io) -> int:
-    host, queue, given, command = shell.host, list(args[1:]), "", []
+    host, queue, given, image, command, yes = shell.host, list(args[1:]), "", "", [], False
     while queue:
         item = queue.pop(0)
         if item in ("-v", "--version"):
@@ -694,41 +700,100 @@ def flint(shell: Shell, args: list[str], io: Io) -> int:
         if item in ("-d", "--device"):
             given = queue.pop(0) if queue else ""
         elif item in ("-i", "--image"):
-            queue = queue[1:]
+            image = queue.pop(0) if queue else ""
+        elif item in ("-y", "--yes"):
+            yes = True
         elif not item.startswith("-"):
             command.append(item)
-    if not command or command[0] not in ("q", "query"):
+    if not command or command[0] not in ("q", "query", "b", "burn"):
         io.out.write("-E- Invalid command: %s\n" % (command[0] if command else ""))
         return 1
-    if not given:
-        io.out.write("-E- For query command \"-device\" or \"-image\" switch must be specified.\n")
+    burning = command[0] in ("b", "burn")
+    if not given and not (image and not burning):
+        io.out.write("-E- For %s command \"-device\" %s \"-image\" switch must be specified.\n" % (("burn", "and") if burning else ("query", "or")))
         return 1
+    about: dict = {}
+    if image:
+        entry = shell.fs.software(shell.path(image))
+        if entry is None or not entry.image:
+            io.out.write("-E- Cannot open Image: %s. %s\n" % (image, "No such file or directory" if entry is None else "Not a valid image"))
+            return 1
+        about = entry.image
     with shell.world.lock:
+        if not given:
+            io.out.write(image_text(about))
+            return 0
         device = find(host, given)
         if device is None or not opens(host, device):
             io.out.write("-E- Cannot open Device: %s. No such file or directory. MFE_CR_ERROR\n" % given)
             return 1
-        card = device.card
-        roms = dict(ROMS.get(card.mt, ()))
-
-        def rom(text: str) -> str:
-            return ".".join(str(int(part)) for part in text.split("."))
-        row = "%-23s%s\n"
-        out = [row % ("Image type:", "FS4" if card.mt >= 4119 else "FS3"), row % ("FW Version:", card.firmware), row % ("FW Release Date:", "30.11.2021")]
-        if command[1:] == ["full"]:
-            out += [row % ("Part Number:", card.part), row % ("Description:", card.description)]
-        out += [row % ("Product Version:", card.firmware), row % ("Rom Info:", "type=UEFI version=%s cpu=AMD64,AARCH64" % rom(roms.get("UEFI", "14.25.0017"))),
-                row % ("", "type=PXE version=%s cpu=AMD64" % rom(roms.get("PXE", "3.6.0502"))), row % ("Description:", "UID                GuidsNumber"),
-                row % ("Base GUID:", "%-24s%d" % (card.ports[0].guid, 4)), row % ("Base MAC:", "%-24s%d" % (plain(card.ports[0].mac), 4)),
-                row % ("Image VSD:", "N/A"), row % ("Device VSD:", "N/A"), row % ("PSID:", card.psid)]
-        original = host.settings.get("orig_psid", {}).get(card.bdf)
-        if original:
-            out.append(row % ("Orig PSID:", original))
-        out.append(row % ("Security Attributes:", "N/A"))
-        if command[1:] == ["full"]:
-            out.append(row % ("Default Update Method:", "fw_ctrl"))
-        io.out.write("".join(out))
+        if burning:
+            return burn(shell, device, about, yes, io)
+        io.out.write(card_text(host, device.card, command[1:] == ["full"]))
         return 0
+
+
+ROW = "%-23s%s\n"
+
+
+def card_text(host: Host, card: Card, full: bool) -> str:
+    roms = dict(ROMS.get(card.mt, ()))
+
+    def rom(text: str) -> str:
+        return ".".join(str(int(part)) for part in text.split("."))
+    out = [ROW % ("Image type:", "FS4" if card.mt >= 4119 else "FS3"), ROW % ("FW Version:", card.flash or card.firmware)]
+    if card.flash:
+        out.append(ROW % ("FW Version(Running):", card.firmware))
+    out.append(ROW % ("FW Release Date:", "30.11.2021"))
+    if full:
+        out += [ROW % ("Part Number:", card.part), ROW % ("Description:", card.description)]
+    out += [ROW % ("Product Version:", card.flash or card.firmware),
+            ROW % ("Rom Info:", "type=UEFI version=%s cpu=AMD64,AARCH64" % rom(roms.get("UEFI", "14.25.0017"))),
+            ROW % ("", "type=PXE version=%s cpu=AMD64" % rom(roms.get("PXE", "3.6.0502"))), ROW % ("Description:", "UID                GuidsNumber"),
+            ROW % ("Base GUID:", "%-24s%d" % (card.ports[0].guid, 4)), ROW % ("Base MAC:", "%-24s%d" % (plain(card.ports[0].mac), 4)),
+            ROW % ("Image VSD:", "N/A"), ROW % ("Device VSD:", "N/A"), ROW % ("PSID:", card.psid)]
+    original = host.settings.get("orig_psid", {}).get(card.bdf)
+    if original:
+        out.append(ROW % ("Orig PSID:", original))
+    out.append(ROW % ("Security Attributes:", "secure-fw" if card.secure else "N/A"))
+    if full:
+        out.append(ROW % ("Default Update Method:", "fw_ctrl"))
+    return "".join(out)
+
+
+def image_text(image: dict) -> str:
+    return "".join(ROW % row for row in (("Image type:", "FS4"), ("FW Version:", image["version"]), ("FW Release Date:", "30.11.2021"),
+                                         ("Product Version:", image["version"]), ("Description:", "UID                GuidsNumber"), ("Base GUID:", "N/A"),
+                                         ("Base MAC:", "N/A"), ("Image VSD:", "N/A"), ("Device VSD:", "N/A"), ("PSID:", image["psid"]),
+                                         ("Security Attributes:", "secure-fw" if image["signed"] else "N/A")))
+
+
+def burn(shell: Shell, device: Device, image: dict, yes: bool, io: Io) -> int:
+    """The refusal of an unsigned image is assumed: nobody has shown it."""
+    card, world = device.card, shell.world
+    if image["psid"] != card.psid:
+        io.out.write("-E- PSID mismatch. The PSID on flash (%s) differs from the PSID in the given image (%s).\n" % (card.psid, image["psid"]))
+        return 1
+    now = card.flash or card.firmware
+    io.out.write("\n    Current FW version on flash:  %s\n    New FW version:               %s\n" % (now, image["version"]))
+    if now == image["version"]:
+        io.out.write("\n    Note: The new FW version is the same as the current FW version on flash.\n")
+    io.out.write("\n Do you want to continue ? (y/n) [n] : ")
+    if not yes:
+        io.out.write("n\n-E- Aborted by user\n")
+        return 1
+    io.out.write("y\n")
+    if card.secure and not image["signed"]:
+        io.out.write("-E- Burning FS4 image failed: The device accepts signed images only\n")
+        return 1
+    if world.fault("burn_fails", shell.host.name) is not None:
+        io.out.write("Burning FS4 FW image without signatures - FAILED\n-E- Flash erase failed. Flash gw is locked\n")
+        return 1
+    card.flash = image["version"] if image["version"] != card.firmware else ""
+    world.note("mft", shell.host.name, "burned %s %s" % (card.bdf, image["version"]))
+    io.out.write("Burning FS4 FW image without signatures - OK\nRestoring signature                     - OK\n"
+                 "-I- To load new FW run mlxfwreset or reboot machine.\n")
+    return 0
 
 
 # ---- mlxvpd -------------------------------------------------------------------------------------------------------

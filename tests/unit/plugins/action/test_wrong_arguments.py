@@ -17,7 +17,8 @@ from ansible_collections.vhpc.rdma.plugins.plugin_utils.vsphere.session import V
 from ansible_collections.vhpc.rdma.tests.unit.plugins.action.rig import Rig
 from lab import site
 
-MODULES = ("dvs_uplinks", "esxi_info", "esxi_reboot", "esxi_service", "esxi_software", "mlx_firmware", "mlx_firmware_info", "nmlx_driver")
+MODULES = ("dvs_uplinks", "esxi_info", "esxi_reboot", "esxi_service", "esxi_software", "mlx_firmware", "mlx_firmware_image",
+           "mlx_firmware_info", "nmlx_driver")
 EXAMPLES = int(os.environ.get("VHPC_EXAMPLES", "1000"))
 TRACES = ("Traceback", "object has no attribute", "NoneType", "unexpected keyword", "not subscriptable", "unhashable", "list index", "object is not",
           "invalid literal for int", "KeyError", "must be str", "expected string")
