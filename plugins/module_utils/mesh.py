@@ -195,8 +195,10 @@ class Walker:
     def __init__(self, system, spec):
         self.system, self.spec, self.me = system, spec, spec["self"]
         self.addresses = dict((peer["name"], peer["address"]) for peer in spec["peers"])
-        self.items = schedule.items(spec["fabrics"], spec["tests"])
-        self.steps = schedule.walk(list(self.addresses), self.me)
+        once = schedule.items(spec["fabrics"], spec["tests"])
+        # All items before the next repeat: what disturbs a pair for a moment does not hit all repeats of one item.
+        self.items, self.once = once * (spec.get("repeats") or 1), len(once)
+        self.steps = schedule.walk(list(self.addresses), self.me, spec.get("rounds") or 0)
         self.folder = folder(spec["run_id"])
         self.started, self.done, self.process, self.lobby = time.time(), 0, None, None
         self.ports, self.faults = {}, {}
@@ -277,6 +279,8 @@ class Walker:
         server, client = (self.me, step["partner"]) if step["server"] else (step["partner"], self.me)
         line = dict(fabric=fabric, test=test, round=step["round"], server=server, client=client, rows=rows or [], error=error, seconds=round(seconds, 3),
                     attempts=attempts, by=by)
+        if len(self.items) > self.once:
+            line["repeat"] = index // self.once + 1
         if versions:
             line["versions"] = versions
         data = json.dumps(line, separators=(",", ":")) + "\n"

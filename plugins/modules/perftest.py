@@ -78,6 +78,17 @@ options:
     elements: str
     choices: [send_bw, send_lat, write_bw, write_lat, read_bw, read_lat]
     default: [send_bw, send_lat]
+  repeats:
+    description: How often a pair makes each measurement. Repeats are judged by their median.
+    type: int
+    default: 1
+  rounds:
+    description:
+      - How many rounds of the schedule are walked, spread evenly over it. In a round every guest has one partner. V(0) walks all, so that every pair meets.
+      - For fleets that are too large for all pairs. Any number from 3 finds a node that is bad with all partners; single bad paths are found only where they
+        are walked.
+    type: int
+    default: 0
   iterations:
     description: Iterations per size; perftest's own number when it is not set.
     type: int
@@ -165,6 +176,10 @@ tests:
   returned: success
   type: list
   elements: str
+rounds:
+  description: How many rounds of the schedule are walked; 0 is all.
+  returned: success
+  type: int
 pairs:
   description: How many pairs the whole schedule has.
   returned: O(phase=start)
@@ -231,6 +246,9 @@ results:
       description: A list per size, see RV(columns). Bandwidths in Gb/s, times in microseconds.
       type: list
       elements: list
+    repeat:
+      description: Number of the repeat, with O(repeats) above 1.
+      type: int
     error:
       description: Why there are no rows, with C(cause), C(text), C(hint), C(side) and the outputs of both ends.
       type: dict
@@ -255,6 +273,8 @@ SPEC = dict(
     peers=dict(type="list", elements="raw", default=[]),
     fabrics=dict(type="list", elements="str", choices=["ib", "roce"], default=["ib", "roce"]),
     tests=dict(type="list", elements="str", choices=["send_bw", "send_lat", "write_bw", "write_lat", "read_bw", "read_lat"], default=["send_bw", "send_lat"]),
+    repeats=dict(type="int", default=1),
+    rounds=dict(type="int", default=0),
     iterations=dict(type="int"),
     extra_args=dict(type="list", elements="str", default=[]),
     numa=dict(type="bool", default=False),
@@ -281,10 +301,12 @@ def specification(guest):
         peers.append(dict(name=peer["name"], address=peer.get("address") or peer["name"], ports=dict(peer.get("ports") or {})))
     if params["port"] == params["control_port"]:
         raise RdmaError("start the measurements", guest.host, "port and control_port are the same", "give two TCP ports", code="PORTS")
-    spec = dict((key, params[key]) for key in ("run_id", "fabrics", "tests", "iterations", "extra_args", "numa", "port", "control_port", "connect_timeout",
+    spec = dict((key, params[key]) for key in ("run_id", "fabrics", "tests", "repeats", "rounds", "iterations", "extra_args", "numa", "port", "control_port", "connect_timeout",
                                                "start_timeout", "listen_timeout", "test_timeout"))
     spec.update(self=params["self_name"] or guest.host, peers=sorted(peers, key=lambda peer: peer["name"]), run_timeout=params["timeout"])
-    schedule.walk([peer["name"] for peer in peers], spec["self"])  # refuses names that do not fit
+    if params["repeats"] < 1:
+        raise RdmaError("start the measurements", guest.host, "%d repeats measure nothing" % params["repeats"], "give repeats from 1", code="REPEATS")
+    schedule.walk([peer["name"] for peer in peers], spec["self"], params["rounds"])  # refuses names that do not fit
     return spec
 
 
@@ -300,8 +322,9 @@ def start(guest):
     """Start the walk of this guest, once."""
     system, spec = guest.system, specification(guest)
     names = [peer["name"] for peer in spec["peers"]]
-    head = dict(run_id=spec["run_id"] or "", hosts=names, fabrics=spec["fabrics"], tests=spec["tests"], pairs=len(schedule.pairs(names)),
-                measurements=schedule.count(names, spec["fabrics"], spec["tests"]))
+    head = dict(run_id=spec["run_id"] or "", hosts=names, fabrics=spec["fabrics"], tests=spec["tests"], rounds=spec["rounds"],
+                pairs=len(schedule.pairs(names, spec["rounds"])),
+                measurements=schedule.count(names, spec["fabrics"], spec["tests"], spec["rounds"], spec["repeats"]))
     if guest.check_mode:
         return Changes("verify").result(started=False, **head)
     run_id = check_run_id(guest)
@@ -327,7 +350,7 @@ def start(guest):
 def collect(guest):
     """Wait for the end of this guest's walk."""
     system = guest.system
-    nothing = dict(run_id=guest.params["run_id"] or "", hosts=[], fabrics=[], tests=[], finished=False, done=0, total=0,
+    nothing = dict(run_id=guest.params["run_id"] or "", hosts=[], fabrics=[], tests=[], rounds=0, finished=False, done=0, total=0,
                    seconds=0.0, version="", ports={}, columns={}, results=[])
     if guest.check_mode:
         return Changes("verify").result(**nothing)
@@ -354,7 +377,8 @@ def collect(guest):
         reason = state.get("error") or "the background process has gone; its log says: %s" % (log or "nothing")
         guest.warnings.append("%s: the walk of run %s did not end: %s" % (spec["self"], run_id, reason))
     return Changes("verify").result(
-        run_id=run_id, hosts=[peer["name"] for peer in spec["peers"]], fabrics=spec["fabrics"], tests=spec["tests"], finished=bool(state.get("finished")),
+        run_id=run_id, hosts=[peer["name"] for peer in spec["peers"]], fabrics=spec["fabrics"], tests=spec["tests"], rounds=spec.get("rounds") or 0,
+        finished=bool(state.get("finished")),
         done=state.get("done", 0), total=state.get("total", 0), seconds=state.get("seconds", 0.0), version=state.get("version", ""),
         ports=state.get("ports", {}), columns=mesh.columns(spec["tests"]), results=found)
 

@@ -39,18 +39,26 @@ def rounds(names):
     return out
 
 
-def pairs(names):
-    """All pairs in the order of their rounds: (round, server, client)."""
-    return [(number, server, client) for number, row in enumerate(rounds(names)) for server, client in row]
+def sample(total, count=0):
+    """Which rounds are walked: all, or count of them spread evenly. A host has one partner in a round, so count partners in all."""
+    if count < 0:
+        raise RdmaError("make the schedule of pairs", why="%d rounds cannot be walked" % count, hint="give a number from 1, or 0 for all", code="SCHEDULE")
+    return list(range(total)) if not count or count >= total else sorted(set(place * total // count for place in range(count)))
 
 
-def walk(names, me):
+def pairs(names, count=0):
+    """Pairs in the order of their rounds: (round, server, client); of count rounds, or of all."""
+    table = rounds(names)
+    return [(number, server, client) for number in sample(len(table), count) for server, client in table[number]]
+
+
+def walk(names, me, count=0):
     """The part of one host: a list of dicts round, partner, server (whether it serves), in the order it is walked."""
     if me not in names:
         raise RdmaError("find the part of %s in the schedule" % me, why="it is not one of %s" % ", ".join(sorted(names)),
                         hint="give self as it is written in peers", code="SCHEDULE")
     out = []
-    for number, server, client in pairs(names):
+    for number, server, client in pairs(names, count):
         if me in (server, client):
             out.append(dict(round=number, partner=client if me == server else server, server=me == server))
     return out
@@ -61,6 +69,22 @@ def items(fabrics, tests):
     return [(fabric, test) for fabric in fabrics for test in tests]
 
 
-def count(names, fabrics, tests):
+def count(names, fabrics, tests, rounds_walked=0, repeats=1):
     """How many measurements a whole schedule makes."""
-    return len(pairs(names)) * len(fabrics) * len(tests)
+    return len(pairs(names, rounds_walked)) * len(fabrics) * len(tests) * repeats
+
+
+def power(partners, share=1.0, false_alarms=0.0):
+    """(chance that a bad node is blamed, chance that a given good one is) when every host meets so many partners.
+
+    share: with how many of its partners the bad node shows (1.0: with all); false_alarms: how often a good pair looks bad.
+    A node is blamed when it is bad with two partners at least and with more than half of them.
+    """
+    def chance(each):
+        total, ways = 0.0, 1.0
+        for bad in range(partners + 1):
+            if bad >= 2 and bad * 2 > partners:
+                total += ways * each ** bad * (1 - each) ** (partners - bad)
+            ways = ways * (partners - bad) / (bad + 1)
+        return total
+    return chance(share + (1 - share) * false_alarms), chance(false_alarms)

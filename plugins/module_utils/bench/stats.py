@@ -75,9 +75,9 @@ def repeats(values):
     if len(rows) < 2:
         return out
     middle = out["median"]
-    out["cv"] = 100.0 * out["deviation"] / out["mean"] if out["mean"] else None
-    if out["cv"] is not None and out["cv"] > QUIET_CV:
-        out["marks"].append(dict(kind="cv", text="the runs differ by %.1f %% (cv), more than %g %%" % (out["cv"], QUIET_CV)))
+    cv = out["cv"] = 100.0 * out["deviation"] / out["mean"] if out["mean"] else None
+    if cv is not None and cv > QUIET_CV:
+        out["marks"].append(dict(kind="cv", text="the runs differ by %.1f %% (cv), more than %g %%" % (cv, QUIET_CV)))
     for number, value in enumerate(rows):
         far = abs(value - middle)
         # Three runs that agree to the last digit have a MAD of nothing: a percent of the median keeps their last digits apart from trouble.

@@ -124,7 +124,7 @@ def judge_scales(claim, found):
     if base is None or any(cell is None for dummy, cell in cells):
         return dict(verdict=NO_DATA, text="the table has no figures on %s nodes" % claim["nodes"])
     text = "on %d nodes %s has %.1f %%, %s" % (claim["nodes"], claim["baseline"], base["efficiency"],
-                                              ", ".join("%s %.1f %%" % (name, cell["efficiency"]) for name, cell in cells))
+                                               ", ".join("%s %.1f %%" % (name, cell["efficiency"]) for name, cell in cells))
     less = [name for name, cell in cells if cell["efficiency"] <= base["efficiency"]]
     sure = [name for name, cell in cells if cell["efficiency_interval"][1] < base["efficiency_interval"][0]]
     certain = all(cell["efficiency_interval"][0] > base["efficiency_interval"][1] for dummy, cell in cells)

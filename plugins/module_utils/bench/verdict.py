@@ -160,18 +160,19 @@ def mark_outliers(verdicts, limits):
             verdict["status"] = "warn"
 
 
-def blame(bad, hosts, measured=None, slow=None):
+def blame(bad, hosts, measured=None, slow=None, scheduled=None):
     """Who is to blame for the bad pairs of one fabric.
 
     bad: set of frozensets of two names; hosts: all names. measured, slow: sets of (sender, receiver), the directions whose bandwidth
-    was measured, and those of them that are slow. A node is bad with most of its partners, a direction of its cable with most in
+    was measured, and those of them that are slow; scheduled: the pairs that were to meet, all when not given. A node is bad with most of its partners, a direction of its cable with most in
     that direction and hardly any in the other, a link with one.
     Returns dicts kind (node, direction, link, pair, fabric), names, bad, of, text; of a direction also direction (send, receive).
     """
     hosts, left, out = sorted(hosts), set(bad), []
-    total = len(hosts) * (len(hosts) - 1) // 2
     if not left:
         return []
+    scheduled = set(scheduled) if scheduled else set(frozenset((one, two)) for place, one in enumerate(hosts) for two in hosts[:place])
+    total = len(scheduled)
     if len(hosts) == 2:
         return [dict(kind="pair", names=hosts, bad=1, of=1, text="%s and %s: with two hosts nobody can tell a node from the link; add a third" % tuple(hosts))]
     if len(hosts) > 2 and len(left) >= FABRIC_SHARE * total:
@@ -180,7 +181,7 @@ def blame(bad, hosts, measured=None, slow=None):
     measured, slow = set(measured or ()), set(slow or ())
     partners = set(hosts)
     while left:
-        found = _directions(left, partners, measured, slow) + _nodes(left, partners)
+        found = _directions(left, partners, measured, slow) + _nodes(left, partners, scheduled)
         if not found:
             break
         # What explains most comes first; of the same number the direction, which says more.
@@ -189,6 +190,7 @@ def blame(bad, hosts, measured=None, slow=None):
         name = worst["names"][0]
         if worst["kind"] == "node":
             left = set(pair for pair in left if name not in pair)
+            scheduled = set(pair for pair in scheduled if name not in pair)
             measured = set(one for one in measured if name not in one)
             partners.discard(name)
         else:
@@ -202,17 +204,17 @@ def blame(bad, hosts, measured=None, slow=None):
     return out
 
 
-def _nodes(left, partners):
+def _nodes(left, partners, scheduled):
     """Nodes that are bad with most of the partners that are left."""
-    counts = dict((host, 0) for host in partners)
-    for pair in left:
-        for host in pair:
-            if host in counts:
-                counts[host] += 1
-    of = len(partners) - 1
-    return [dict(kind="node", names=[host], bad=counts[host], of=of,
-                 text="%s is bad with %d of its %d partners: look at this node (card, cable, passthrough, driver)" % (host, counts[host], of))
-            for host in sorted(partners) if counts[host] >= 2 and counts[host] * 2 > of]
+    counts, of = dict((host, 0) for host in partners), dict((host, 0) for host in partners)
+    for group, table in ((left, counts), (scheduled, of)):
+        for pair in group:
+            for host in pair:
+                if host in table:
+                    table[host] += 1
+    return [dict(kind="node", names=[host], bad=counts[host], of=of[host],
+                 text="%s is bad with %d of its %d partners: look at this node (card, cable, passthrough, driver)" % (host, counts[host], of[host]))
+            for host in sorted(partners) if counts[host] >= 2 and counts[host] * 2 > of[host]]
 
 
 def _directions(left, partners, measured, slow):
@@ -264,8 +266,7 @@ def noise(verdicts, hosts):
         scatter = max(1.4826 * stats.median(left), stats.percentile(left, 75) / 1.15) if len(left) > 3 else 0.0
         again = stats.median(repeats[host]) if repeats.get(host) else 0.0
         out[host] = dict(percent=max(scatter, again), middle=stats.median(middles) if middles else None,
-                         count=sum(len(group) for group in values.get(host, {}).values()),
-                         runs=max([1] + [(v.get("repeats") or {}).get("n", 1) for v in verdicts if host in (v["server"], v["client"])]))
+                         count=sum(len(group) for group in values.get(host, {}).values()))
     usual = stats.median(one["percent"] for one in out.values() if one["count"]) or 0.0
     for one in out.values():
         one["usual"] = usual
@@ -294,10 +295,11 @@ def _cell(verdict):
     return None if verdict is None else dict((key, verdict.get(key)) for key in ("value", "status"))
 
 
-def assess(items, hosts, rates, limits, fabrics, tests):
+def assess(items, hosts, rates, limits, fabrics, tests, rounds=0):
     """Everything about a run: verdicts, pairs, matrix, blame and summary.
 
-    items: the measurements; hosts: who took part by the schedule; rates: host -> fabric -> link rate in Gb/s.
+    items: the measurements; hosts: who took part by the schedule; rates: host -> fabric -> link rate in Gb/s;
+    rounds: how many rounds of the schedule were walked, 0 for all.
     A pair of the schedule without a measurement fails.
     """
     found = {}
@@ -306,7 +308,7 @@ def assess(items, hosts, rates, limits, fabrics, tests):
         directions = found.setdefault((item["fabric"], item["test"], frozenset((item["server"], item["client"]))), {})
         directions.setdefault((item["server"], item["client"]), {})[item.get("repeat") or 1] = item
     verdicts, ways = [], []
-    for number, server, client in schedule.pairs(hosts):
+    for number, server, client in schedule.pairs(hosts, rounds):
         for fabric, test in schedule.items(fabrics, tests):
             directions = found.get((fabric, test, frozenset((server, client))))
             if directions is None:
@@ -373,7 +375,9 @@ def _blames(ways, verdicts, hosts, fabrics):
                                       text="%s scatters by %.1f %% in %s (the others: %.1f %%)%s: look for other load on it, and repeat the measurement"
                                       % (host, one["percent"], test, one["usual"], why)))
         real = [verdict for verdict in failed if not excused(verdict, tables[verdict["test"]])]
-        out += [entry for entry in _blame_of(real, mine, hosts, fabric, "fail") if entry["kind"] != "link" or _stands_out(entry, real, mine)]
+        fleet = dict((test, stats.summary(one["value"] for one in mine if one["test"] == test)) for test in tests)
+        standing = set(frozenset((verdict["server"], verdict["client"])) for verdict in real if _stands_out(verdict, fleet[verdict["test"]]))
+        out += [entry for entry in _blame_of(real, mine, hosts, fabric, "fail") if entry["kind"] != "link" or frozenset(entry["names"]) in standing]
         blamed = set(name for entry in out if entry["fabric"] == fabric for name in entry["names"])
         # Nobody failed, but a node is worse than the fleet with most of its partners: worth a look before it fails. Single pairs are not.
         odd = [verdict for verdict in verdicts if verdict["fabric"] == fabric and verdict["status"] == "warn"
@@ -383,18 +387,11 @@ def _blames(ways, verdicts, hosts, fabrics):
     return out, noisy
 
 
-def _stands_out(entry, bad, mine):
+def _stands_out(verdict, fleet):
     """Whether a pair is worse than the fleet, and not only just below a limit that the fleet just meets: that is no fault of a path."""
-    for verdict in bad:
-        if {verdict["server"], verdict["client"]} != set(entry["names"]):
-            continue
-        fleet = [one["value"] for one in mine if one["test"] == verdict["test"] and one["value"] is not None]
-        if verdict["value"] is None or len(fleet) < FLEET:
-            return True
-        worse = stats.below(verdict["value"], stats.median(fleet)) * (-1 if kind(verdict["test"]) == "lat" else 1)
-        if worse > STANDS_OUT_PERCENT:
-            return True
-    return False
+    if verdict["value"] is None or fleet["n"] < FLEET:
+        return True
+    return stats.below(verdict["value"], fleet["median"]) * (-1 if kind(verdict["test"]) == "lat" else 1) > STANDS_OUT_PERCENT
 
 
 def _blame_of(bad, mine, hosts, fabric, severity):
@@ -406,7 +403,8 @@ def _blame_of(bad, mine, hosts, fabric, severity):
     # A direction counts where nothing but bandwidth is wrong with the pair.
     slow = set(one for one in slow if frozenset(one) not in hard)
     pairs = set(frozenset((verdict["server"], verdict["client"])) for verdict in bad)
-    for entry in blame(pairs, hosts, set(_way(verdict) for verdict in wide), slow):
+    met = set(frozenset((verdict["server"], verdict["client"])) for verdict in mine)
+    for entry in blame(pairs, hosts, set(_way(verdict) for verdict in wide), slow, met):
         named = [v for v in bad if entry["kind"] == "fabric" or set(entry["names"]) <= set((v["server"], v["client"]))]
         causes = {}
         for verdict in named:

@@ -100,7 +100,7 @@ class Site:
     def guest(self, name, phase, check=False, **more):
         peers = [dict(name=one, address=self.addresses[one]) for one in self.names]
         params = dict(phase=phase, run_id="run1", self_name=name, peers=peers, fabrics=["ib", "roce"],
-                      tests=["send_bw", "send_lat"], iterations=None, extra_args=[], numa=False, port=self.port, control_port=self.control, connect_timeout=1,
+                      tests=["send_bw", "send_lat"], repeats=1, rounds=0, iterations=None, extra_args=[], numa=False, port=self.port, control_port=self.control, connect_timeout=1,
                       start_timeout=3, listen_timeout=5, test_timeout=10, timeout=60)
         params.update(more)
         return self.trees[name].guest(check, **params)
@@ -157,6 +157,17 @@ def test_four_guests_measure_all_pairs_and_nobody_is_busy_twice(site):
             busy.discard(guest)
     assert len(rows) == 24 * 4
     assert found["vm01"]["version"] == "6.06" and found["vm01"]["ports"]["roce"]["gid_index"] == 3
+
+
+def test_repeats_and_a_part_of_the_rounds(site):
+    here = site(4)
+    found = here.run(repeats=2, rounds=1, tests=["send_bw"])
+    items = [item for result in found.values() for item in result["results"]]
+    assert len(items) == 2 * 2 * 2 and sorted({item["repeat"] for item in items}) == [1, 2] and len({item["round"] for item in items}) == 1
+    assert all(result["rounds"] == 1 and result["done"] == result["total"] == 4 for result in found.values())
+    rates = {name: {"ib": 100.0, "roce": 100.0} for name in here.names}
+    judged = verdict.assess(items, here.names, rates, limits.resolve(), ["ib", "roce"], ["send_bw"], 1)
+    assert judged["summary"]["passed"] == judged["summary"]["judged"] == 4 and all(one["repeats"]["n"] == 2 for one in judged["verdicts"])
 
 
 def test_the_start_leaves_no_wait_behind_and_is_done_once(site):

@@ -16,11 +16,11 @@ SIZES = [8, 65536, 8388608]
 FLEETS = range(20)
 
 
-def fleet(seed, trouble=None, hosts=HOSTS, repeats=3, both=False, fabrics=("ib", "roce"), quiet=0.004):
+def fleet(seed, trouble=None, hosts=HOSTS, repeats=3, both=False, fabrics=("ib", "roce"), quiet=0.004, rounds=0):
     """Verdicts over a random fleet. trouble(chance, item, value) -> value, or None for a measurement that failed."""
     chance = random.Random(seed)
     items = []
-    for number, server, client in schedule.pairs(hosts):
+    for number, server, client in schedule.pairs(hosts, rounds):
         for one, two in [(server, client)] + ([(client, server)] if both else []):
             for fabric in fabrics:
                 for test in ("send_bw", "send_lat"):
@@ -38,7 +38,7 @@ def fleet(seed, trouble=None, hosts=HOSTS, repeats=3, both=False, fabrics=("ib",
                         items.append(item)
     chance.shuffle(items)
     rates = dict((host, dict((fabric, 100.0) for fabric in fabrics)) for host in hosts)
-    return verdict.assess(items, hosts, rates, LIMITS, list(fabrics), ["send_bw", "send_lat"])
+    return verdict.assess(items, hosts, rates, LIMITS, list(fabrics), ["send_bw", "send_lat"], rounds)
 
 
 def blamed(found):
@@ -126,6 +126,15 @@ def test_a_slow_node_a_blocked_pair_and_a_noisy_host_at_once(seed):
     found = fleet(seed, trouble, repeats=3, fabrics=("ib",))
     assert blamed(found) == [("ib", "link", tuple(sorted((one, two)))), ("ib", "node", (slow,))]
     assert {entry["host"] for entry in found["noisy"]} == {noisy}
+
+
+@pytest.mark.parametrize("seed", FLEETS)
+def test_a_part_of_the_rounds_finds_a_slow_node_among_64(seed):
+    hosts = ["n%02d" % number for number in range(64)]
+    slow = hosts[(seed * 13) % 64]
+    found = fleet(seed, lambda chance, item, value: value * (0.85 if item["test"] == "send_bw" else 1.15)
+                  if slow in (item["server"], item["client"]) else value, hosts=hosts, fabrics=("ib",), repeats=1, rounds=5)
+    assert blamed(found) == [("ib", "node", (slow,))] and found["blame"][0]["of"] == 5 and len(found["pairs"]) == 5 * 32
 
 
 @pytest.mark.parametrize("count", [4, 5, 8])

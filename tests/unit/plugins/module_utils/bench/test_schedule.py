@@ -74,3 +74,27 @@ def test_statistics():
     assert stats.deviation([2, 4, 4, 4, 5, 5, 7, 9]) == pytest.approx(2.138, abs=1e-3) and stats.deviation([1]) is None
     assert stats.below(90, 100) == 10 and stats.below(110, 100) == -10
     assert stats.summary([1, None, 3]) == dict(n=2, min=1, max=3, mean=2, median=2, deviation=pytest.approx(1.41421, abs=1e-4))
+
+
+def test_a_part_of_the_rounds_gives_every_host_as_many_partners():
+    names = ["n%03d" % number for number in range(256)]
+    part = schedule.pairs(names, 6)
+    assert len(part) == 6 * 128 and len({number for number, dummy, dummy2 in part}) == 6
+    met = {name: set() for name in names}
+    for dummy, one, two in part:
+        met[one].add(two)
+        met[two].add(one)
+    assert {len(partners) for partners in met.values()} == {6}
+    assert schedule.pairs(names[:16], 99) == schedule.pairs(names[:16]) and schedule.sample(15, 15) == list(range(15)) and schedule.sample(15, 3) == [0, 5, 10]
+    assert [step["round"] for step in schedule.walk(names[:16], "n003", 3)] == [0, 5, 10]
+    assert schedule.count(names, ["ib"], ["send_bw"], 6, 2) == 6 * 128 * 2
+    with pytest.raises(RdmaError):
+        schedule.pairs(names, -1)
+
+
+def test_power_of_a_part():
+    assert schedule.power(3) == (1.0, 0.0)
+    found, wrong = schedule.power(6, 0.9, 0.01)
+    # 4, 5 or 6 of 6 at 0.901: worked out apart from the code.
+    assert found == pytest.approx(15 * 0.901 ** 4 * 0.099 ** 2 + 6 * 0.901 ** 5 * 0.099 + 0.901 ** 6) and wrong == pytest.approx(1.5e-7, rel=0.05)
+    assert schedule.power(1) == (0.0, 0.0)
