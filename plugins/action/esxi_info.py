@@ -76,6 +76,8 @@ class ActionModule(RdmaAction):
         def add(level: str, thing: str, text: str, hint: str = "") -> None:
             found.append({"level": level, "thing": thing, "text": text, "hint": hint})
 
+        if not re.match(r"^\d+(\.\d+)*$", params["min_version"]):
+            raise RdmaError("compare the version", self.host, "min_version %r is no version" % params["min_version"], "write it as 7.0", code="VERSION")
         if software_plan.compare(facts["version"], params["min_version"]) < 0:
             add("error", "ESXi", "version %s is older than %s" % (facts["version"], params["min_version"]), "upgrade the host first")
         if facts["maintenance"]:

@@ -21,6 +21,8 @@ def items(params: dict, keys: tuple[str, ...], host: str) -> list[dict]:
     """The VMs that the task names: `name` with the task's own options, or each entry of `vms` with what it says itself."""
     if params["name"]:
         return [dict({key: params[key] for key in keys}, name=params["name"], where="%s, VM %s" % (host, params["name"]))]
+    if params["vms"] is None:
+        raise RdmaError("work on a VM", host, "its name is empty", "give name (vhpc_vm of the host)", code="VMS")
     names = [entry["name"] for entry in params["vms"]]
     twice = sorted({name for name in names if names.count(name) > 1})
     if twice or not names:

@@ -103,6 +103,9 @@ def plan(name: str, vm: dict, host: dict, wanted: dict) -> dict:
         elif vm["hw_version"] < NEWER_HARDWARE:
             problems.append("%s needs hardware version %d, the VM has %d" % (what, NEWER_HARDWARE, vm["hw_version"]))
 
+    for key in ("cpus", "cores_per_socket", "memory_mb"):
+        if (wanted[key] or 0) < 0:
+            problems.append("%s cannot be %d" % (key, wanted[key]))
     cpus = wanted["cpus"] or vm["cpus"]
     cores = wanted["cores_per_socket"] or (sockets_fit(cpus, host["sockets"]) if wanted["cpus"] else vm["cores_per_socket"])
     memory = wanted["memory_mb"] or vm["memory_mb"]
