@@ -71,7 +71,8 @@ def test(words: list[str]) -> int:
     image = images.image()
     missing = [package for program, package in images.FABRIC.items() if not shutil.which(program, path=os.environ["PATH"] + ":/usr/sbin:/sbin")]
     if missing:
-        raise images.Missing("The simulated fabric needs packages that are missing here; Debian: apt-get install --no-install-recommends %s" % " ".join(missing))
+        raise images.Missing("The simulated fabric needs packages that are missing here; Debian: apt-get install --no-install-recommends %s"
+                             % " ".join(missing))
     started = time.monotonic()
     base = images.TOP / "build" / "test" / "tmp-guests"
     base.parent.mkdir(parents=True, exist_ok=True)

@@ -119,9 +119,10 @@ def site(tmp_path_factory):
 @pytest.fixture(scope="session")
 def road(site):
     """The road of the guests as a user walks it: the plan, the run, the run again, a reboot of all guests, the run once more."""
-    runs = {"plan": site.play("site.yml", "--check", *STAGES), "first": site.play("site.yml", *STAGES)}
+    short = {"verify_tests": ["send_bw"]}
+    runs = {"plan": site.play("site.yml", "--check", *STAGES), "first": site.play("site.yml", *STAGES, **short)}
     if runs["first"].code == 0:
-        runs["second"] = site.play("site.yml", *STAGES)
+        runs["second"] = site.play("site.yml", *STAGES, **short)
         site.reboot()
         runs["third"] = site.play("site.yml", *STAGES)
     return runs

@@ -83,7 +83,7 @@ def reap(directory: Path) -> None:
 
 
 def free_ports(count: int) -> list[int]:
-    sockets = [socket.socket() for _ in range(count)]
+    sockets = [socket.socket() for dummy in range(count)]
     try:
         for one in sockets:
             one.bind(("127.0.0.1", 0))
@@ -169,7 +169,7 @@ class Guest:
         """Close the shared connection: the guest's other end is gone after a reboot."""
         subprocess.run(self.ssh()[:-1] + ["-O", "exit", "root@127.0.0.1"], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, check=False)
 
-    def monitor(self, name: str, **arguments) -> None:
+    def monitor(self, name: str, /, **arguments) -> None:
         """A command to QEMU itself."""
         with socket.socket(socket.AF_UNIX) as connection:
             connection.settimeout(30)

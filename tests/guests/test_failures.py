@@ -26,7 +26,7 @@ def pair(site, server: str, client: str, seconds: int = 60):
             seconds, server, LISTEN))
     done = one.run("timeout -k 2 %d %s 2>&1; echo rc=$?" % (seconds, client), check=False, timeout=seconds + 60)
     two.run(END)
-    text, _, code = done.stdout.rpartition("rc=")
+    text, dummy, code = done.stdout.rpartition("rc=")
     return text, int(code), two.run("cat /tmp/server", check=False).stdout if server else ""
 
 
@@ -49,7 +49,7 @@ BY_HAND = {
 @pytest.mark.parametrize("name", list(BY_HAND))
 def test_what_perftest_says_has_a_cause_and_a_hint(road, site, name):
     server, client, cause = BY_HAND[name]
-    text, code, _ = pair(site, server, client.format(peer=site.guests[1].office))
+    text, code, dummy = pair(site, server, client.format(peer=site.guests[1].office))
     assert code != 0
     found = tables.failure(text, code)
     assert found["cause"] == cause, (text, found)
@@ -62,7 +62,7 @@ def test_a_taken_port_is_what_the_server_says(road, site):
     two.run("timeout 60 ib_send_bw -d rxe0 > /dev/null 2>&1 < /dev/null & for n in $(seq 200); do [ -n \"$(%s)\" ] && break; sleep 0.1; done" % LISTEN)
     done = two.run("timeout 30 ib_send_bw -d rxe0 2>&1; echo rc=$?", check=False)
     two.run(END)
-    text, _, code = done.stdout.rpartition("rc=")
+    text, dummy, code = done.stdout.rpartition("rc=")
     assert tables.failure(text, int(code))["cause"] == "port-busy", text
 
 

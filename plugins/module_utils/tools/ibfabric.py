@@ -10,7 +10,8 @@ from ansible_collections.vhpc.rdma.plugins.module_utils.errors import ParseError
 
 SMINFO = re.compile(r"sm lid (\d+) sm guid (0x[0-9a-fA-F]+), activity count (\d+) priority (\d+) state (\d+) (\S+)")
 SM_FAILED = re.compile(r"iberror|ibwarn|ibpanic|failed", re.I)
-LINK = re.compile(r'^(0x[0-9a-fA-F]+)\s+"\s*(.*?)"\s+(\d+)\s+(\d+)\[\s*\]\s+==\(\s*(.*?)\s*\)==>\s*(?:(0x[0-9a-fA-F]+)\s+(\d+)\s+(\d+))?\s*\[\s*\]\s+"\s*(.*?)"')
+LINK = re.compile(r'^(0x[0-9a-fA-F]+)\s+"\s*(.*?)"\s+(\d+)\s+(\d+)\[\s*\]'
+                  r'\s+==\(\s*(.*?)\s*\)==>\s*(?:(0x[0-9a-fA-F]+)\s+(\d+)\s+(\d+))?\s*\[\s*\]\s+"\s*(.*?)"')
 STATE = re.compile(r"(\w+)\s*/\s*(\w+)\s*$")
 ERRORS_OF = re.compile(r'^Errors for (?:(0x[0-9a-fA-F]+)\s+)?"\s*(.*?)"')
 ERRORS = re.compile(r"^\s*GUID (0x[0-9a-fA-F]+) port (\d+|ALL):\s*(.*)$")
@@ -96,7 +97,8 @@ def findings(manager, links, before, after, hosts, local):
              if link["state"] == "Down" and not link["peer"]]
     for host in hosts:
         if host not in there:
-            out.append(_finding("error", "HOST_MISSING", host, "it is not in the fabric; switch ports without a partner: %s" % (", ".join(empty[:40]) or "none"),
+            out.append(_finding("error", "HOST_MISSING", host,
+                                "it is not in the fabric; switch ports without a partner: %s" % (", ".join(empty[:40]) or "none"),
                                 "check its cable, and on the host the state of its InfiniBand port"))
     for link in links:
         if link["state"] not in ("Active", "Down"):

@@ -14,7 +14,8 @@ from ansible_collections.vhpc.rdma.plugins.modules import ofed_guest
 from ansible_collections.vhpc.rdma.tests.unit.plugins.module_utils.guest_tree import Tree
 
 ROOT = 'root=$(cd "$(dirname "$0")/../.." && pwd)\n'
-RPM = ROOT + """if [ "$2" = --qf ]; then grep -qx rdma-core $root/packages || { echo "package rdma-core is not installed"; exit 1; }; echo 32.0-4.el8; exit 0; fi
+RPM = ROOT + """if [ "$2" = --qf ]; then
+grep -qx rdma-core $root/packages || { echo "package rdma-core is not installed"; exit 1; }; echo 32.0-4.el8; exit 0; fi
 shift; code=0; for p; do grep -qx "$p" $root/packages && echo "$p-1-1" || { echo "package $p is not installed"; code=1; }; done; exit $code
 """
 DPKG = ROOT + """shift; format=$2; shift 2
@@ -172,10 +173,11 @@ def test_what_the_ends_disagree_on_has_its_own_name(text, cause):
 
 # ---- the fabric -----------------------------------------------------------------------------------------------------------------
 
-LINKS = '''0xec0d9a0300b00021 "                 vm02 mlx5_0"      4    1[  ] ==( 4X      25.78125 Gbps Active/  LinkUp)==>  0x7cfe9003000a0000      2    2[  ] "sw1" ( )
-0x7cfe9003000a0000 "                            sw1"      2    1[  ] ==( 4X      25.78125 Gbps Initialize/  LinkUp)==>  0xec0d9a0300b00011      3    1[  ] "vm01 mlx5_0" ( )
-0x7cfe9003000a0000 "                            sw1"      2    3[  ] ==(                Down/ Polling)==>             [  ] "" ( )
-'''
+LINE = '%s "%30s"      4    %d[  ] ==( %s/  %s)==>  %s[  ] "%s" ( )\n'
+LINKS = "".join(LINE % row for row in (
+    ("0xec0d9a0300b00021", "vm02 mlx5_0", 1, "4X      25.78125 Gbps Active", "LinkUp", "0x7cfe9003000a0000      2    2", "sw1"),
+    ("0x7cfe9003000a0000", "sw1", 1, "4X      25.78125 Gbps Initialize", "LinkUp", "0xec0d9a0300b00011      3    1", "vm01 mlx5_0"),
+    ("0x7cfe9003000a0000", "sw1", 3, "Down", "Polling", "           ", "")))
 ERRORS = 'Errors for "vm02 mlx5_0"\n   GUID 0xec0d9a0300b00021 port 1: [SymbolErrorCounter == %d] [PortRcvErrors == 2]\n\n## Summary: 3 nodes checked, 1 bad\n'
 LOCAL = dict(host="vm01", ports=[dict(device="mlx5_0", port=1, state="Active", phys_state="LinkUp")])
 
