@@ -19,6 +19,7 @@ description:
   - Installed is not loaded. The modules that run are compared with those that are installed, so a driver that still waits for
     its restart is noticed on every run.
   - The firmware of the card is never burned from a guest unless O(firmware_update) says so. It belongs to the host.
+  - Where EFI Secure Boot is on in the VM, modules without a signature are refused before the running driver is unloaded.
   - Sets the limit of locked memory that RDMA programs need.
 extends_documentation_fragment:
   - vhpc.rdma.attributes
@@ -190,6 +191,8 @@ SPEC = dict(
     memlock_file=dict(type="str", default="90-vhpc-rdma.conf"),
     timeout=dict(type="int", default=2700),
 )
+SIGNED = ("use a release with signed modules for this kernel, enrol the key that signs them (mokutil --import, then a reboot with the VM's console), "
+          "or switch Secure Boot off in the VM's options")
 OPENIBD = "/etc/init.d/openibd"
 UNPACKED = "/var/tmp/vhpc_rdma/ofed"
 LIMITS = "# Written by vhpc.rdma: RDMA programs lock the memory that the card reads and writes.\n* soft memlock %s\n* hard memlock %s\n" \
@@ -261,6 +264,10 @@ def plan(guest, changes):
         if not system.exists(params["source"]):
             raise RdmaError("install OFED %s" % params["version"], guest.host, "there is no %s on the guest" % params["source"],
                             "copy the tarball to the guest or mount the file system that has it", code="NO_SOURCE")
+        if "--add-kernel-support" in params["installer_arguments"] and inbox.secure_boot(system):
+            raise RdmaError("install OFED %s" % params["version"], guest.host,
+                            "EFI Secure Boot is on in this VM, and modules that are built here (--add-kernel-support) are signed by nobody", SIGNED,
+                            code="SECURE_BOOT")
         changes.add("OFED", "version", found["version"] or "none", params["version"], reboot=reboots)
     if view["install"] or found["loaded"] is False:
         view["reload"] = params["reload"] == "openibd"
@@ -347,6 +354,16 @@ def install(guest):
         system.remove_tree(UNPACKED)
 
 
+def refuse_unsigned(guest):
+    """With Secure Boot on the kernel takes no module without a signature: better known before the running driver is unloaded."""
+    if not inbox.secure_boot(guest.system) or not guest.system.find("modinfo"):
+        return
+    code, out, dummy = guest.system.run(["modinfo", "-F", "signer", "mlx5_core"], timeout=30)
+    if not code and not out.strip():
+        raise RdmaError("load OFED %s" % guest.params["version"], guest.host, "EFI Secure Boot is on in this VM and the installed mlx5_core has no signature",
+                        SIGNED, code="SECURE_BOOT")
+
+
 def restart(guest):
     """Restart openibd and believe its words rather than its return code alone."""
     refuse_restart_of_own_network(guest)
@@ -370,6 +387,7 @@ def apply(guest, view):
     if view["install"]:
         install(guest)
     if view["reload"]:
+        refuse_unsigned(guest)
         restart(guest)
     for name in view["modules"]:
         code, out, err = system.run(["modprobe", name], timeout=120)

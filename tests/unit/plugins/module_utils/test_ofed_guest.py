@@ -222,3 +222,30 @@ def test_without_srcversions_the_version_of_the_module_decides(tmp_path):
     assert ofed_state.loaded(system, WANTED)[0] is False
     tree.write("sys/module/mlx5_core/version", "5.4-3.0.3")
     assert ofed_state.loaded(system, WANTED)[0] is True
+
+
+# ---- EFI Secure Boot -------------------------------------------------------------------------------------------------------
+
+def secure_boot(tree, on):
+    path = tree.root / "sys/firmware/efi/efivars/SecureBoot-8be4df61-93ca-11d2-aa0d-00e098032b8c"
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_bytes(b"\x06\x00\x00\x00" + (b"\x01" if on else b"\x00"))
+
+
+def test_modules_built_here_are_refused_under_secure_boot(tree):
+    secure_boot(tree, True)
+    with pytest.raises(RdmaError) as err:
+        run(tree, installer_arguments=["--add-kernel-support"])
+    assert err.value.code == "SECURE_BOOT" and "mokutil" in err.value.hint and not log(tree, "installer.log")
+    secure_boot(tree, False)
+    assert run(tree, installer_arguments=["--add-kernel-support"])["changed"]
+
+
+def test_unsigned_modules_do_not_replace_the_running_ones_under_secure_boot(tree):
+    secure_boot(tree, True)
+    tree.program("modinfo", '[ "$2" = signer ] && { cat $(dirname $0)/../../signer 2>/dev/null; exit 0; }\n' + MODINFO)
+    with pytest.raises(RdmaError) as err:
+        run(tree)
+    assert err.value.code == "SECURE_BOOT" and not log(tree, "openibd.log")
+    (tree.root / "signer").write_text("Mellanox Technologies signing key\n")
+    assert run(tree)["ofed"]["loaded"] is True
