@@ -18,7 +18,7 @@ class ActionModule(VsphereAction):
     WHAT = "change passthrough"
     SPEC = dict(
         HOST_SPEC,
-        devices=dict(type="list", elements="raw", required=True, options=dict(passthru.SELECTOR_SPEC, label=dict(type="str"))),
+        devices=dict(type="list", elements="raw", required=True, options=dict(passthru.SELECTOR_SPEC, label=dict(type="str"), bar_size_gb=dict(type="int"))),
         state=dict(type="str", default="enabled", choices=["enabled", "disabled"]),
         apply_now=dict(type="bool"),
         released=dict(type="list", elements="str", default=[]),
@@ -31,7 +31,8 @@ class ActionModule(VsphereAction):
             host = row["object"]
             rebind = bool(row["capability"] and row["capability"].deviceRebindWithoutRebootSupported)
             devices = passthru.devices_of(row)
-            chosen = passthru.select(devices, passthru.selectors_of(params["devices"], self.host, ("label",)), self.host)
+            selectors = passthru.selectors_of(params["devices"], self.host, ("label", "bar_size_gb"))
+            chosen = passthru.select(devices, selectors, self.host)
             self._labels(link, row, chosen)
             released = {passthru.pci_address(bdf) for bdf in params["released"]}
             leaving = not wanted and any(device["enabled"] for device, dummy in chosen)

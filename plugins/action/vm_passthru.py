@@ -39,7 +39,8 @@ class ActionModule(VsphereAction):
         items = vm_batch.items(params, ("devices", "esxi_hostname"), self.host)
         for item in items:
             if item["devices"] is None:
-                raise RdmaError(self.WHAT, item["where"], "devices is not given", "name them, or take state: exact with devices: [] to detach all", code="SELECTOR")
+                raise RdmaError(self.WHAT, item["where"], "devices is not given", "name them, or take state: exact with devices: [] to detach all",
+                                code="SELECTOR")
         with self.connect(params, items[0]["where"] if params["name"] else self.host) as link:
             self._read(link, items, params)
             for item in items:
@@ -61,7 +62,7 @@ class ActionModule(VsphereAction):
             host = hosts[row["runtime.host"]._moId]
             item.update(row=row, vm=row["object"], host=host, plain=vm_devices.vm_plain(row), all=passthru.devices_of(host), targets={}, others={})
             check_vm_host(dict(esxi_hostname=item["esxi_hostname"]), host, self.WHAT, item["where"])
-            item["wanted"] = self._wanted(item, params["state"])
+            item["wanted"] = self._wanted(item, params["state"], params["mode"] == "dynamic")
         asking = [item for item in items if params["state"] != "absent" and item["wanted"]]
         if not asking:
             return
@@ -72,17 +73,21 @@ class ActionModule(VsphereAction):
             item["others"] = {bdf: name for bdf, rows in holders.items() for moid, name in rows if moid in near}
             item["targets"] = vm_devices.targets_of(item["row"]["environmentBrowser"].QueryConfigTarget(item["row"]["runtime.host"]))
 
-    def _wanted(self, item: dict, state: str) -> list:
+    def _wanted(self, item: dict, state: str, dynamic: bool) -> list:
         """The devices asked for; what is to be detached may be gone from the host already."""
         where, devices = item["where"], item["all"]
         selectors = passthru.selectors_of(item["devices"], where, ("label", "bar_size_gb"))
         sizes = [selector.pop("bar_size_gb", None) for selector in selectors]
+        # Beside another key, a label is not what chooses: one list serves host_passthru, which gives the label, and this module.
+        labels = [selector.pop("label") if selector.get("label") and len([key for key in selector if selector[key]]) > 1 else None for selector in selectors]
         if state != "absent":
             out = []
-            for selector, size in zip(selectors, sizes):
+            for selector, size, label in zip(selectors, sizes, labels):
                 for device, dummy in passthru.select(devices, [selector], where, extra=("label",)):
                     if size is not None:
                         device = dict(device, bar_size_gb=int(size))
+                    if label and dynamic:
+                        device = dict(device, label=label, label_now=device["label"])
                     if device["pci"] not in {one["pci"] for one in out}:
                         out.append(device)
             return sorted(out, key=lambda one: one["pci"])

@@ -119,7 +119,8 @@ from ansible_collections.vhpc.rdma.plugins.module_utils.errors import RdmaError 
 from ansible_collections.vhpc.rdma.plugins.plugin_utils import ranges  # noqa: E402
 from ansible_collections.vhpc.rdma.plugins.plugin_utils.vsphere import lookup, session  # noqa: E402
 
-ESXI, GUESTS = "esxi", "guests"
+ESXI = "esxi"
+GUESTS = "guests"
 NODE_KEYS = {"esxi", "vm", "role", "esxi_vars", "vm_vars"}
 QUERY_KEYS = {"cluster", "hosts", "vms", "role"}
 
@@ -183,7 +184,8 @@ class InventoryModule(BaseInventoryPlugin):
             if host:
                 self._add(host, ESXI, node.get("role"), dict(ranges.nth(node.get("esxi_vars") or {}, number, count, where), **({"vhpc_vm": vm} if vm else {})))
             if vm:
-                self._add(vm, GUESTS, node.get("role"), dict(ranges.nth(node.get("vm_vars") or {}, number, count, where), **({"vhpc_host": host} if host else {})))
+                self._add(vm, GUESTS, node.get("role"),
+                          dict(ranges.nth(node.get("vm_vars") or {}, number, count, where), **({"vhpc_host": host} if host else {})))
 
     # ---- from vCenter -------------------------------------------------------------------------------------------------
 
@@ -199,7 +201,8 @@ class InventoryModule(BaseInventoryPlugin):
         if query.get("cluster"):
             clusters = sorted({host["cluster"] for host in hosts})
             if query["cluster"] not in clusters:
-                raise RdmaError("find the cluster %s" % query["cluster"], path, "vCenter has %s" % ", ".join(clusters), "correct query.cluster", code="NOT_FOUND")
+                raise RdmaError("find the cluster %s" % query["cluster"], path, "vCenter has %s" % ", ".join(clusters), "correct query.cluster",
+                                code="NOT_FOUND")
         hosts = [host for host in hosts if fits(host["name"], query.get("hosts")) and query.get("cluster") in (None, host["cluster"])]
         known = {full: name for name in self.inventory.hosts for full in (name, self.inventory.hosts[name].vars.get("vhpc_esxi_hostname"))}
         for host in hosts:

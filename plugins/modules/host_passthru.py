@@ -45,6 +45,9 @@ options:
           - Hardware label for the device (vSphere 7.0.2 or newer), by which a VM finds it without knowing its address.
           - Give each function of a card its own, because their ids are the same.
         type: str
+      bar_size_gb:
+        description: Taken and not used here, so that one list serves M(vhpc.rdma.vm_passthru) too.
+        type: int
   state:
     description: Whether the devices are passed through.
     type: str

@@ -47,7 +47,9 @@ options:
         description: JMESPath over the list that M(vhpc.rdma.host_pci_info) returns, such as V([?id=='15b3:1017' && used_by=='']).
         type: str
       label:
-        description: The hardware label that the device has on the host.
+        description:
+          - The hardware label that the device has on the host. Alone it chooses the device.
+          - Beside another key it does not choose, so that the list that M(vhpc.rdma.host_passthru) gives the labels by serves here too.
         type: str
       bar_size_gb:
         description:
@@ -87,7 +89,7 @@ options:
             description: JMESPath over the list that M(vhpc.rdma.host_pci_info) returns, such as V([?id=='15b3:1017' && used_by=='']).
             type: str
           label:
-            description: The hardware label that the device has on the host.
+            description: As O(devices[].label).
             type: str
           bar_size_gb:
             description:
@@ -110,7 +112,8 @@ options:
     description:
       - V(static) ties the VM to the device at its address.
       - V(dynamic) (Dynamic DirectPath) asks for any free device of the same kind and label; which one it is, is decided when the VM powers on.
-      - A device needs a hardware label (O(vhpc.rdma.host_passthru#module:devices[].label)) when its host has several with its ids, as both ports of a card have.
+      - A device needs a hardware label (O(vhpc.rdma.host_passthru#module:devices[].label)) when its host has several with its ids,
+        as both ports of a card have.
         The VM needs hardware version 17.
     type: str
     choices: [static, dynamic]

@@ -32,9 +32,11 @@ MMIO_FREE_MIB = 16384  # more than that in all needs EFI and a 64-bit MMIO space
 MMIO_USE, MMIO_SIZE = "pciPassthru.use64bitMMIO", "pciPassthru.64bitMMIOSizeGB"
 
 # What a VM with passthrough does without (vSphere Networking: DirectPath I/O; vSphere VM Administration: PCI devices).
-LOSES_STATIC = ("With a DirectPath I/O device a VM has no snapshots, no suspend, no vMotion, no DRS migration, no vSphere HA, no Fault Tolerance and no hot add; "
+LOSES_STATIC = ("With a DirectPath I/O device a VM has no snapshots, no suspend, no vMotion, no DRS migration, no vSphere HA, no Fault Tolerance and no "
+                "hot add; "
                 "its whole memory is reserved, and it has to be off before its host enters maintenance mode.")
-LOSES_DYNAMIC = ("With a Dynamic DirectPath I/O device a VM has no snapshots, no suspend, no vMotion while it runs, no Fault Tolerance and no hot add; its whole "
+LOSES_DYNAMIC = ("With a Dynamic DirectPath I/O device a VM has no snapshots, no suspend, no vMotion while it runs, no Fault Tolerance and no hot add; "
+                 "its whole "
                  "memory is reserved. vSphere HA restarts it, and DRS places it at power-on, where a device with the label is free. Check that the licence "
                  "of the hosts includes Dynamic DirectPath I/O, and that of the cluster DRS.")
 
@@ -213,6 +215,12 @@ def plan(name: str, vm: dict, wanted: list[dict], state: str, targets: dict[str,
             if not device["label"] and alike[device["id"]] > 1:
                 problems.append("%s has no hardware label, and the host has %d devices with its ids (both ports of a card have the same ids)" % (
                     device["pci"], alike[device["id"]]))
+            if device.get("label_now", device["label"]) != device["label"]:
+                text = "%s has the label %r on %s, not %r" % (device["pci"], device["label_now"], host, device["label"])
+                if checking:
+                    doubts.setdefault(device["pci"], []).append(text)
+                else:
+                    problems.append(text)
             if vm["hw_version"] < DYNAMIC_HARDWARE:
                 problems.append("dynamic DirectPath needs hardware version %d, the VM has %d" % (DYNAMIC_HARDWARE, vm["hw_version"]))
         if not device["active"] or (not dynamic and device["pci"] not in targets):

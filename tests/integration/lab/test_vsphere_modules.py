@@ -23,6 +23,7 @@ from ansible.template import Templar
 
 from lab.site import build
 from lab.vsphere.__main__ import certificate
+from lab.vsphere.direct import HostFace
 from lab.vsphere.server import VsphereFace
 from lab.world import OtherDevice, Passthru
 
@@ -701,6 +702,49 @@ def test_dynamic_from_the_host_to_the_running_vm(site):
     assert site.ok("vm_passthru", name="vm01", mode="dynamic", devices=wanted, state="absent")["changed"] and not vm.devices
 
 
+@needs_labels
+def test_one_list_for_host_and_vm_also_before_the_labels_are_there(site):
+    site = site()
+    site.world.hosts["esxi01"].dvs = {}
+    devices = [{"pci": IB, "label": "rdma-ib", "bar_size_gb": 1}, {"pci": ROCE, "label": "rdma-roce"}]
+    looked = site.ok("vm_passthru", name="vm01", mode="dynamic", devices=devices, check=True)
+    first = looked["changes"][0]
+    assert first["name"] == "15b3:1017 by label rdma-ib" and first["certainty"] == "conditional" and "has the label ''" in first["reason"]
+    assert "has the label '' on esxi01, not 'rdma-ib'" in site.failed("vm_passthru", name="vm01", mode="dynamic", devices=devices)["msg"]
+    site.ok("host_passthru", devices=devices)
+    site.ready()
+    done = twice(site, "vm_passthru", name="vm01", mode="dynamic", devices=devices)
+    assert [s["name"] for s in done["changes"]] == [s["name"] for s in looked["changes"]]
+    site.ok("vm_passthru", name="vm01", devices=[], state="exact")
+    assert len(twice(site, "vm_passthru", name="vm01", devices=devices)["devices"]) == 2
+
+
+# ---- straight on an ESXi host -----------------------------------------------------------------------------------------
+
+def test_the_whole_stage_straight_on_a_host(site):
+    """The same modules against the host's own API: one host, no cluster, and the host says localhost of itself where it likes."""
+    site = site(2)
+    host, vm = site.world.hosts["esxi02"], site.world.vms["vm02"]
+    host.dvs = {}
+    assert host.rebind
+    host.address = "127.0.0.1"
+    direct = HostFace(site.world, str(site.directory), site.face.cert, site.face.key, "esxi02", strict=True)
+    direct.start()
+    try:
+        login = dict(port=direct.port, username="root", password=host.password)
+        site.login.update(login)
+        assert [d["pci"] for d in site.ok("host_pci_info", "any-name", devices=CX5)["devices"]] == [IB, ROCE]
+        twice(site, "host_power_policy", "any-name", policy="high_performance")
+        twice(site, "host_passthru", "any-name", devices=CX5)
+        twice(site, "vm_tuning", "any-name", name="vm02", cpus=44, memory_mb=147456)
+        twice(site, "vm_passthru", "any-name", name="vm02", devices=CX5)
+        twice(site, "vm_power", "any-name", name="vm02")
+        assert len(vm.devices) == 2 and vm.power == "on"
+        assert "vm01" not in site.failed("vm_power", "any-name", name="vm77")["msg"]
+    finally:
+        direct.stop()
+
+
 def test_a_dynamic_gpu_needs_no_label_when_it_is_the_only_one(site):
     site = site()
     with_gpu(site)
@@ -923,7 +967,8 @@ def test_clones_that_cannot_be(site):
     for check in (False, True):
         result = site.failed("vm_clone", template="vm01", hosts=["esxi01"], vms=[dict(name="n1"), dict(name="n2")], check=check)
         assert result["error"]["code"] == "PLACE" and "no host is left for n2" in result["msg"] and "n1" not in site.world.vms
-        assert "is there, on esxi02 and not on esxi01" in site.failed("vm_clone", template="vm01", vms=[dict(name="vm02", esxi_hostname="esxi01")], check=check)["msg"]
+        assert "is there, on esxi02 and not on esxi01" in site.failed("vm_clone", template="vm01", vms=[dict(name="vm02", esxi_hostname="esxi01")],
+                                                                      check=check)["msg"]
         assert "hpc-nfs" in site.failed("vm_clone", template="vm01", name="n1", datastore="nope", check=check)["msg"]
         assert "has no snapshot" in site.failed("vm_clone", template="vm01", name="n1", linked=True, check=check)["msg"]
         assert "network of esxi01 nope" in site.failed("vm_clone", template="vm01", name="n1", network="nope", check=check)["msg"]
