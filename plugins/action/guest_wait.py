@@ -42,7 +42,8 @@ class ActionModule(VsphereAction):
                 return changes.result(reachable=True, seconds=round(elapsed, 1))
             if self.check_mode:
                 # Without the address: guests that wait for the same thing stand together in the plan.
-                changes.add("guest %s" % self.host, "answers", False, True, certainty="conditional", reason="it does not answer yet: %s" % why.rsplit(": ", 1)[-1])
+                changes.add("guest %s" % self.host, "answers", False, True, certainty="conditional",
+                            reason="it does not answer yet: %s" % why.rsplit(": ", 1)[-1])
                 return changes.result(reachable=False, seconds=round(elapsed, 1))
             if params["hostname"] and params["name"] and (not asked or time.monotonic() - asked >= ASK_EVERY):
                 asked = time.monotonic()

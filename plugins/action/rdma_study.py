@@ -25,7 +25,8 @@ display = Display()
 class ActionModule(RdmaAction):
     ABOUT_HOST = False
     SPEC = dict(tables_file=dict(type="path"), tables=dict(type="dict"), configs=dict(type="dict"), claims_file=dict(type="path"),
-                claims=dict(type="list", elements="dict"), runs=dict(type="list", elements="dict"), config=dict(type="str", default=""), directory=dict(type="path", required=True),
+                claims=dict(type="list", elements="dict"), runs=dict(type="list", elements="dict"), config=dict(type="str", default=""),
+                directory=dict(type="path", required=True),
                 title=dict(type="str", default="Bare metal and VM, InfiniBand and RoCE"))
     RULES = dict(required_one_of=[["tables_file", "tables"]])
 

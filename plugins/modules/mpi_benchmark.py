@@ -382,7 +382,8 @@ class Bench:
             # Guests of this collection are reached as root; Open MPI wants to hear twice that this is meant.
             ours.update(OMPI_ALLOW_RUN_AS_ROOT="1", OMPI_ALLOW_RUN_AS_ROOT_CONFIRM="1")
         record = dict(run, backend="" if definition is not None else self.backend, fabric=params["fabric"],
-                      command=" ".join(shlex.quote(word) for word in argv), hosts=hosts, output=stem + ".txt", success=False, value=None, error="", rows=[], unit="", direction="")
+                      command=" ".join(shlex.quote(word) for word in argv), hosts=hosts, output=stem + ".txt", success=False, value=None, error="", rows=[],
+                      unit="", direction="")
         workdir = (definition or {}).get("workdir") or "/"
         if not self.system.is_dir(workdir):
             raise RdmaError("run %s" % name, self.guest.host, "there is no directory %s" % workdir, "make workdir on a file system that all nodes share",

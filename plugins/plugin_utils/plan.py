@@ -46,7 +46,8 @@ def collect(hostvars: dict, hosts: list[str]) -> dict:
 def build(results: dict) -> dict:
     """{host: {variable: result}} in, the plan out.
 
-    hosts: {host: {steps, reboots: [{number, reasons, needs}], warnings, errors}}; needs: consents that are missing; a step carries before_reboot: the number of the reboot
+    hosts: {host: {steps, reboots: [{number, reasons, needs}], warnings, errors}}; needs: consents that are missing; a step carries before_reboot: the number of
+    the reboot
     that makes it current (0: at once, or a reboot that is not planned), and after_reboot: how many reboots come before it.
     """
     hosts: dict[str, dict] = {}

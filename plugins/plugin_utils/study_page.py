@@ -41,7 +41,8 @@ def runs_csv(runs: list[dict], config: str) -> str:
     """One line per run, and one per message size of it."""
     out = io.StringIO()
     writer = csv.writer(out, lineterminator="\n")
-    writer.writerow(["configuration", "benchmark", "fabric", "nodes", "processes_per_node", "repeat", "success", "size", "value", "unit", "direction", "seconds",
+    writer.writerow(["configuration", "benchmark", "fabric", "nodes", "processes_per_node", "repeat", "success", "size", "value", "unit", "direction",
+                     "seconds",
                      "error"])
     for run in runs:
         head = [config.replace("{ppn}", str(run["ppn"])), run["benchmark"], run["fabric"], run["nodes"], run["ppn"], run["repeat"], run["success"]]
@@ -120,7 +121,7 @@ def chart(title: str, series: list[dict], nodes: list[int], unit: str, line: lis
             out.append('<line stroke="%s" x1="%.1f" x2="%.1f" y1="%.1f" y2="%.1f"/>' % (
                 COLOURS[number % len(COLOURS)], middle, middle, y(triple[1]), y(triple[2])))
             out.append(_mark(number, middle, y(triple[0]), "%s, %d nodes: %.2f %s (%.2f to %.2f)" % (one["name"], nodes[place], triple[0], unit,
-                                                                                                 triple[1], triple[2])))
+                                                                                                     triple[1], triple[2])))
     return "".join(out) + "</svg>"
 
 

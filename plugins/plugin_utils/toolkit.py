@@ -43,7 +43,8 @@ NOT_HERE = {
     "sriov_port_group": "SR-IOV is what this collection replaces by passthrough of the whole port", "pf": "as sriov_port_group",
     "sriov_dvs_name": "as sriov_port_group", "allow_guest_mtu_change": "as sriov_port_group",
     "pvrdma_port_group": "PVRDMA is not set up here", "pvrdma_dvs_name": "PVRDMA is not set up here", "vgpu": "vGPU profiles are not set up here",
-    "secure_boot": "the firmware settings of a VM are the template's", "instant": "an instant clone needs a running parent; vm_clone makes full and linked ones",
+    "secure_boot": "the firmware settings of a VM are the template's",
+    "instant": "an instant clone needs a running parent; vm_clone makes full and linked ones",
     "mmio_size": "vm_passthru works it out, or takes bar_size_gb",
 }
 
@@ -161,7 +162,8 @@ def convert(text: str) -> tuple[dict, list[dict]]:
         here = [vm for vm, variables in guests.items() if variables.get("vhpc_host") == host]
         if len(here) > 1:
             rows.pop("vhpc_vm", None)
-            leave(host, "vhpc_vm", "several VMs are on this host; the roles set up one: name it, and give the settings of the others to vm_tuning and vm_passthru")
+            leave(host, "vhpc_vm", "several VMs are on this host; the roles set up one: name it, and give the settings of the others to vm_tuning and "
+                                   "vm_passthru")
     inventory = {"all": {"children": {"esxi": _group(hosts, dict(ansible_python_interpreter="none")), "guests": _group(guests, {})}}}
     return inventory, [dict(key=key, reason=reason, where=where) for (key, reason), where in sorted(left.items())]
 

@@ -147,6 +147,7 @@ def build(hosts: int | Sequence[int] = 16) -> World:
     for number in numbers:
         add_host(world, number)
         add_vm(world, number)
-    agent = Vm("vCLS-4c4c4544-0001", next(iter(world.hosts)), "42ffffff-0000-4000-8000-000000000001", cpus=1, cores_per_socket=1, memory_mb=128, power="on", vcls=True)
+    agent = Vm("vCLS-4c4c4544-0001", next(iter(world.hosts)), "42ffffff-0000-4000-8000-000000000001", cpus=1, cores_per_socket=1, memory_mb=128, power="on",
+               vcls=True)
     world.vms[agent.name] = agent
     return world

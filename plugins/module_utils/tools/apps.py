@@ -42,6 +42,7 @@ def health(series):
                p99_to_median=p99 / middle if middle else None)
     bad = bool(middle) and stalls(out["p99_to_median"], out["cv"])
     out["status"] = "warn" if bad else "pass"
+    # pylint: disable-next=bad-string-format-type  # there are rows, so there are all of these
     out["text"] = "median step %.4g s, mean %.4g s, 99th percentile %.4g s (%.1f medians), cv %.2f" % (
         middle, mean, p99, p99 / middle if middle else 0.0, out["cv"])
     if bad:
@@ -195,12 +196,12 @@ def parse_lammps(text):
             out["discarded"].append(dict(what="%d shorter loops" % (len(loops) - 1), why="minimization and warming up are not what is compared"))
         out["processes"] = main["processes"]
         # The printed rate has three decimals and is not there for all unit styles: steps and seconds say it better.
-        out["value"] = main["steps"] / main["seconds"]
+        rate = out["value"] = main["steps"] / main["seconds"]
         out["figures"] = dict((key, main[key]) for key in ("seconds", "steps", "atoms", "cpu_percent") if main.get(key) is not None)
         out["figures"]["printed"] = main["printed"]
         printed = main["printed"].get("timesteps/s")
-        if printed and abs(printed - out["value"]) > 0.01 * printed + 0.001:
-            out["warnings"].append("the log prints %g timesteps/s, its steps and seconds make %g" % (printed, out["value"]))
+        if printed and abs(printed - rate) > 0.01 * printed + 0.001:
+            out["warnings"].append("the log prints %g timesteps/s, its steps and seconds make %g" % (printed, rate))
         if main.get("cpu_percent", 100.0) < CPU_PERCENT:
             out["warnings"].append("%g %% CPU use: the processes shared their cores with others" % main["cpu_percent"])
     return _finish(out, errors)
@@ -294,13 +295,13 @@ def _namd(found):
     if rows:
         out["processes"] = int(rows[-1].group(1))
         speeds = [1.0 / float(match.group(3)) if match.group(4) == "days/ns" else float(match.group(3)) for match in rows if float(match.group(3))]
-        out["value"] = stats.mean(speeds)
+        speed = out["value"] = stats.mean(speeds)
         out["figures"].update(benchmarks=len(rows), seconds_per_step=stats.mean(float(match.group(2)) for match in rows), printed_unit=rows[-1].group(4))
         out["discarded"].append(dict(what="the steps before the first benchmark line", why="NAMD balances the load there and leaves them out itself"))
         if femto and speeds:
             made = 1.0 / (out["figures"]["seconds_per_step"] * DAYS_PER_NS / femto)
-            if abs(made - out["value"]) > 0.02 * made:
-                out["warnings"].append("%g ns/day is printed, %g s a step of %g fs make %g" % (out["value"], out["figures"]["seconds_per_step"], femto, made))
+            if abs(made - speed) > 0.02 * made:
+                out["warnings"].append("%g ns/day is printed, %g s a step of %g fs make %g" % (speed, out["figures"]["seconds_per_step"], femto, made))
     elif timing and femto:
         last = float(timing[-1].group(5))
         out["value"] = 1.0 / (last * DAYS_PER_NS / femto) if last else None

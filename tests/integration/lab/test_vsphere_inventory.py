@@ -29,7 +29,8 @@ def listed(tmp_path, content: dict, **env: str) -> tuple[dict, str]:
     return json.loads(done.stdout or "{}", object_hook=lambda one: one["__ansible_unsafe"] if set(one) == {"__ansible_unsafe"} else one), done.stderr
 
 
-PAIRS = dict(nodes=[dict(esxi="esxi-[01:16].example.org", vm="vm-[01:16]", role="compute", esxi_vars=dict(vhpc_bmc=dict(baseuri="bmc-[01:16]", username="root")),
+PAIRS = dict(nodes=[dict(esxi="esxi-[01:16].example.org", vm="vm-[01:16]", role="compute",
+                         esxi_vars=dict(vhpc_bmc=dict(baseuri="bmc-[01:16]", username="root")),
                          vm_vars=dict(vhpc_roce_address="192.168.5.[1:16]/24", tags=["n[a:p]", "all"], slice="{{ x[1:3] }}", v6="https://[fe80::1]/")),
                     dict(esxi="spare-[a:b]")], esxi_vars=dict(ansible_user="root"), vcenter=dict(hostname="vc", username="u"))
 

@@ -70,7 +70,7 @@ OSU = [
     (ROCE + "Osu_mbw_mr__8.txt", "mbw_mr", "5.6.2", 8, 8, "bandwidth", 241.4),
 ]
 IMB = [("PingPong", 8, "t", 1.91), ("PingPong", 65536, "bandwidth", 19280.7), ("Uniband", 1024, "bandwidth", 5905.09),
-    ("Uniband", 1024, "message_rate", 5766686),
+       ("Uniband", 1024, "message_rate", 5766686),
        ("Biband", 2, "bandwidth", 22.03), ("Biband", 65536, "repetitions", 6), ("Allreduce", 65536, "t_avg", 5.16), ("Allreduce", 8, "t_max", 0.25)]
 
 
