@@ -105,7 +105,7 @@ class ActionModule(RdmaAction):
                 add("error", "card", "no card can be the wanted one (%s). Found: %s" % (card_tools.selector_text(selector), card_tools.describe(reading.cards)),
                     "look at the cards in this host")
             else:
-                add("note", "card", "%s: which card is meant (%s) shows once MFT runs; it can be %s" % (
+                add("warning" if len(free) > 1 else "note", "card", "%s: which card is meant (%s) shows once MFT runs; it can be %s" % (
                     reading.why_no_mft(), card_tools.selector_text(selector), " or ".join(card["bdf"] for card in free)))
             return free[0] if len(free) == 1 else None
         try:
