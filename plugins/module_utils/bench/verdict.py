@@ -164,8 +164,8 @@ def blame(bad, hosts, measured=None, slow=None, scheduled=None):
     """Who is to blame for the bad pairs of one fabric.
 
     bad: set of frozensets of two names; hosts: all names. measured, slow: sets of (sender, receiver), the directions whose bandwidth
-    was measured, and those of them that are slow; scheduled: the pairs that were to meet, all when not given. A node is bad with most of its partners, a direction of its cable with most in
-    that direction and hardly any in the other, a link with one.
+    was measured, and those of them that are slow; scheduled: the pairs that were to meet, all when not given. A node is
+    bad with most of its partners, a direction of its cable with most in that direction and hardly any in the other, a link with one.
     Returns dicts kind (node, direction, link, pair, fabric), names, bad, of, text; of a direction also direction (send, receive).
     """
     hosts, left, out = sorted(hosts), set(bad), []

@@ -100,7 +100,8 @@ class Site:
     def guest(self, name, phase, check=False, **more):
         peers = [dict(name=one, address=self.addresses[one]) for one in self.names]
         params = dict(phase=phase, run_id="run1", self_name=name, peers=peers, fabrics=["ib", "roce"],
-                      tests=["send_bw", "send_lat"], repeats=1, rounds=0, iterations=None, extra_args=[], numa=False, port=self.port, control_port=self.control, connect_timeout=1,
+                      tests=["send_bw", "send_lat"], repeats=1, rounds=0, iterations=None, extra_args=[], numa=False, port=self.port,
+                      control_port=self.control, connect_timeout=1,
                       start_timeout=3, listen_timeout=5, test_timeout=10, timeout=60)
         params.update(more)
         return self.trees[name].guest(check, **params)
