@@ -20,7 +20,7 @@ class ActionModule(RdmaAction):
         phase=dict(type="str", choices=["start", "collect"], required=True), run_id=dict(type="str"), self_name=dict(type="str"),
         peers=dict(type="list", elements="raw", default=[]), fabrics=dict(type="list", elements="str", choices=["ib", "roce"], default=["ib", "roce"]),
         tests=dict(type="list", elements="str", choices=TESTS, default=["send_bw", "send_lat"]), repeats=dict(type="int", default=1),
-        rounds=dict(type="int", default=0), iterations=dict(type="int"),
+        rounds=dict(type="int", default=0), size=dict(type="int"), iterations=dict(type="int"),
         extra_args=dict(type="list", elements="str", default=[]), numa=dict(type="bool", default=False), port=dict(type="int", default=18515),
         control_port=dict(type="int", default=18514), connect_timeout=dict(type="int", default=3), start_timeout=dict(type="int", default=60),
         listen_timeout=dict(type="int", default=30), test_timeout=dict(type="int", default=120), timeout=dict(type="int", default=3600),

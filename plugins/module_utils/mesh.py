@@ -247,7 +247,7 @@ class Walker:
             pinned = ["numactl", "--cpunodebind=%d" % port["numa_node"], "--membind=%d" % port["numa_node"]]
         return pinned + ["ib_" + test] + perftest.args(
             port["device"], server=server, port=port["port"], gid_index=port["gid_index"] if fabric == "roce" else None, tcp_port=spec["port"],
-            all_sizes=True, iterations=spec["iterations"], extra=spec["extra_args"])
+            all_sizes=not spec.get("size"), size=spec.get("size"), iterations=spec["iterations"], extra=spec["extra_args"])
 
     # ---- the walk -----------------------------------------------------------------------------------------------------
 

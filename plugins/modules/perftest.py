@@ -89,6 +89,11 @@ options:
         are walked.
     type: int
     default: 0
+  size:
+    description:
+      - One message size in bytes, for a short look at many pairs. All sizes (C(-a)) when it is not set.
+      - The verdict needs its limits for that size too (C(bandwidth_from_size), C(latency_size)).
+    type: int
   iterations:
     description: Iterations per size; perftest's own number when it is not set.
     type: int
@@ -275,6 +280,7 @@ SPEC = dict(
     tests=dict(type="list", elements="str", choices=["send_bw", "send_lat", "write_bw", "write_lat", "read_bw", "read_lat"], default=["send_bw", "send_lat"]),
     repeats=dict(type="int", default=1),
     rounds=dict(type="int", default=0),
+    size=dict(type="int"),
     iterations=dict(type="int"),
     extra_args=dict(type="list", elements="str", default=[]),
     numa=dict(type="bool", default=False),
@@ -301,8 +307,9 @@ def specification(guest):
         peers.append(dict(name=peer["name"], address=peer.get("address") or peer["name"], ports=dict(peer.get("ports") or {})))
     if params["port"] == params["control_port"]:
         raise RdmaError("start the measurements", guest.host, "port and control_port are the same", "give two TCP ports", code="PORTS")
-    spec = dict((key, params[key]) for key in ("run_id", "fabrics", "tests", "repeats", "rounds", "iterations", "extra_args", "numa", "port", "control_port", "connect_timeout",
-                                               "start_timeout", "listen_timeout", "test_timeout"))
+    spec = dict((key, params.get(key)) for key in (
+        "run_id", "fabrics", "tests", "repeats", "rounds", "size", "iterations", "extra_args", "numa", "port", "control_port", "connect_timeout",
+        "start_timeout", "listen_timeout", "test_timeout"))
     spec.update(self=params["self_name"] or guest.host, peers=sorted(peers, key=lambda peer: peer["name"]), run_timeout=params["timeout"])
     if params["repeats"] < 1:
         raise RdmaError("start the measurements", guest.host, "%d repeats measure nothing" % params["repeats"], "give repeats from 1", code="REPEATS")
