@@ -20,12 +20,7 @@ import pytest
 from guests import lab as labs
 from lab.runner import TOP, environment
 
-# Soft-RoCE is neither fast nor a pair of ports; the rest is as everywhere. -n 5 is the least perftest takes.
-VARIABLES = {
-    "guest_ofed_provider": "inbox", "guest_fabrics": ["roce"], "guest_rate_gbps": 0, "guest_link_timeout": 120, "verify_fabrics": ["roce"],
-    "verify_iterations": 5, "verify_start_timeout": 300, "verify_test_timeout": 300, "verify_timeout": 900,
-    "verify_limits": {"bandwidth_percent": 0.0, "latency_roce_us": 1e7, "outlier_percent": 1e6, "dip_percent": 100.0},
-}
+VARIABLES = "@%s" % (Path(__file__).resolve().parent / "site_vars.yml")
 
 
 class Run:
@@ -74,8 +69,8 @@ class Site:
             path = self.directory / (name + ".yml")
             path.write_text(playbook)
         place, summary, log = (self.directory / (name + end) for end in ("", ".summary.json", ".log"))
-        command = [str(Path(sys.executable).parent / "ansible-playbook"), "-i", str(self.lab.inventory), str(path), "-e",
-                   json.dumps(dict(VARIABLES, vhpc_run_dir=str(place), fabric_directory="", **variables)), *words]
+        command = [str(Path(sys.executable).parent / "ansible-playbook"), "-i", str(self.lab.inventory), str(path), "-e", VARIABLES, "-e",
+                   json.dumps(dict(variables, vhpc_run_dir=str(place), fabric_directory="")), *words]
         started = time.monotonic()
         with open(log, "w", encoding="utf-8") as out:
             code = subprocess.run(command, cwd=self.directory, env=dict(self.env, VHPC_RDMA_SUMMARY=str(summary)), stdin=subprocess.DEVNULL, stdout=out,
