@@ -7,6 +7,7 @@
 from __future__ import annotations
 
 import argparse
+import fcntl
 import os
 import shlex
 import shutil
@@ -74,6 +75,11 @@ def test(words: list[str]) -> int:
         raise images.Missing("The simulated fabric needs packages that are missing here; Debian: apt-get install --no-install-recommends %s"
                              % " ".join(missing))
     started = time.monotonic()
+    lock = open(images.BUILD / "test.lock", "wb")  # pylint: disable=consider-using-with  # held until we end
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        raise images.Missing("The guest tests run already in this checkout.") from None
     base = images.TOP / "build" / "test" / "tmp-guests"
     base.parent.mkdir(parents=True, exist_ok=True)
     for place in base.glob("site*/guests"):

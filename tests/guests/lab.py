@@ -207,6 +207,9 @@ class Lab:
         self.sockets = images.BUILD / "s"  # a socket's path is short
         if len(str(self.sockets)) > 60:
             self.sockets = Path("/tmp") / ("vhpc-guests-%d" % os.getuid())
+        for old in self.sockets.glob("*"):
+            if not Path("/proc", old.name).exists():
+                shutil.rmtree(old, ignore_errors=True)
         self.sockets = self.sockets / str(os.getpid())
         shutil.rmtree(self.sockets, ignore_errors=True)
         self.sockets.mkdir(parents=True, mode=0o700)
