@@ -114,7 +114,7 @@ class ActionModule(VsphereAction):
     def _named(self, link: t.Any, things: t.Iterable[t.Any], name: str, kind: str) -> t.Any:
         """The object of that name among those; they may be of several types."""
         things = list(things or [])
-        rows = [row for one in {type(thing) for thing in things} for row in link.read_many([thing for thing in things if type(thing) is one], ["name"])]
+        rows = [row for one in {thing.__class__ for thing in things} for row in link.read_many([thing for thing in things if thing.__class__ is one], ["name"])]
         return lookup.choose(rows, name, kind, self.host, HINT)["object"]
 
     def _spec(self, link: t.Any, template: dict, row: dict, params: dict) -> dict:

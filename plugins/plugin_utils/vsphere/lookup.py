@@ -84,14 +84,15 @@ def site(session: t.Any) -> tuple[list[dict], list[dict]]:
     """All hosts (name, id, cluster) and VMs (name, host's id, address in the guest), by name, in two requests; no templates, no agent VMs."""
     vim = _session.vim
     rows = session.walk(steps_to(True), {vim.HostSystem: ["name", "parent"],
-                                       vim.VirtualMachine: ["name", "runtime.host", "guest.ipAddress", "config.template", "config.managedBy"]})
+                                         vim.VirtualMachine: ["name", "runtime.host", "guest.ipAddress", "config.template", "config.managedBy"]})
     found = [row for row in rows if isinstance(row["object"], vim.HostSystem)]
     parents = {row["parent"]._moId: row["parent"] for row in found if row["parent"] is not None}
     clusters = {row["object"]._moId: row["name"] for kind in {type(one) for one in parents.values()}
                 for row in session.read_many([one for one in parents.values() if one.__class__ is kind], ["name"])}
     hosts = [dict(name=row["name"], id=row["object"]._moId, cluster=clusters.get(row["parent"]._moId, "") if row["parent"] else "") for row in found]
+    machines = [row for row in rows if isinstance(row["object"], vim.VirtualMachine) and not row["config.template"]]
     vms = [dict(name=row["name"], host=row["runtime.host"]._moId if row["runtime.host"] else "", address=row["guest.ipAddress"] or "")
-           for row in rows if isinstance(row["object"], vim.VirtualMachine) and not row["config.template"] and not is_vcls(row["name"], row["config.managedBy"])]
+           for row in machines if not is_vcls(row["name"], row["config.managedBy"])]
     return sorted(hosts, key=lambda one: one["name"]), sorted(vms, key=lambda one: one["name"])
 
 

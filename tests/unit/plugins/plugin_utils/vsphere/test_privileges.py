@@ -15,7 +15,8 @@ from pyVmomi import vim
 
 TOP = pathlib.Path(__file__).resolve().parents[5]
 PAGE = (TOP / "docs" / "docsite" / "rst" / "passthrough.rst").read_text(encoding="utf-8")
-ROWS = {name: " ".join(text.split()) for name, text in re.findall(r"\* - ``(\w+)``\n     - ((?:.|\n)*?)(?=\n   \* -|\n\n)", PAGE.partition("Least privileges")[2])}
+ROWS = {name: " ".join(text.split())
+        for name, text in re.findall(r"\* - ``(\w+)``\n     - ((?:.|\n)*?)(?=\n   \* -|\n\n)", PAGE.partition("Least privileges")[2])}
 
 
 @pytest.mark.parametrize("module,method", [
