@@ -19,8 +19,10 @@ FAMILIES = {
     "rhel": ("rhel", "fedora", "centos", "rocky", "almalinux", "ol"),
     "suse": ("suse", "sles", "sled", "opensuse", "opensuse-leap", "sle_hpc"),
 }
-# User space finds devices through these; rdma-core loads them when a device appears.
+# User space finds devices through these. rdma-core loads them when a device appears, but ib_umad not for one that speaks RoCE.
 USER_MODULES = ("ib_uverbs", "ib_umad", "rdma_ucm")
+AT_BOOT = "/etc/modules-load.d/vhpc-rdma.conf"
+AT_BOOT_TEXT = "# Written by vhpc.rdma: what RDMA programs reach the devices through.\n" + "".join("%s\n" % name for name in USER_MODULES)
 DRIVERS = ("mlx5_core", "mlx5_ib", "mlx4_core", "mlx4_ib", "rdma_rxe", "siw")
 NOT_LOADED = "ib_core is not loaded"
 SECURE_BOOT = "/sys/firmware/efi/efivars/SecureBoot-8be4df61-93ca-11d2-aa0d-00e098032b8c"

@@ -229,7 +229,7 @@ def plan_inbox(guest, changes):
                         "remove it first (ofed_uninstall.sh), or ask for provider: %s" % (other["provider"] or "mlnx_ofed"), code="OTHER_OFED")
     found = inbox.state(system)
     names = params["packages"] if params["packages"] is not None else inbox.packages(system)
-    view = dict(found=found, install=False, reload=False, limits=plan_limits(guest, changes), modules=[])
+    view = dict(found=found, install=False, reload=False, limits=plan_limits(guest, changes), modules=[], at_boot=False)
     view["packages"] = packages.missing(system, with_kernel(guest, params["prerequisites"] + names))
     for name in view["packages"]:
         changes.add("packages", name, "absent", "present", reason="RDMA of the distribution")
@@ -240,6 +240,9 @@ def plan_inbox(guest, changes):
         view["modules"] = inbox.missing_modules(system)
         for name in view["modules"]:
             changes.add("modules", name, "not loaded", "loaded", reason="programs reach the devices through it")
+        view["at_boot"] = system.read(inbox.AT_BOOT, "") != inbox.AT_BOOT_TEXT
+        if view["at_boot"]:
+            changes.add("modules", "loaded at boot", "not all", ", ".join(inbox.USER_MODULES), reason="the distribution loads some of them for InfiniBand alone")
     if found["version"] and found["loaded"] is False and found["loaded_reason"] != inbox.NOT_LOADED:
         changes.wait_for_reboot("the modules of another kernel or release are loaded: %s" % found["loaded_reason"], "guest")
     return view
@@ -389,6 +392,8 @@ def apply(guest, view):
     if view["reload"]:
         refuse_unsigned(guest)
         restart(guest)
+    if view.get("at_boot"):
+        system.write(inbox.AT_BOOT, inbox.AT_BOOT_TEXT, mode=0o644)
     for name in view["modules"]:
         code, out, err = system.run(["modprobe", name], timeout=120)
         if code:
