@@ -242,7 +242,8 @@ def plan_inbox(guest, changes):
             changes.add("modules", name, "not loaded", "loaded", reason="programs reach the devices through it")
         view["at_boot"] = system.read(inbox.AT_BOOT, "") != inbox.AT_BOOT_TEXT
         if view["at_boot"]:
-            changes.add("modules", "loaded at boot", "not all", ", ".join(inbox.USER_MODULES), reason="the distribution loads some of them for InfiniBand alone")
+            changes.add("modules", "loaded at boot", "not all", ", ".join(inbox.USER_MODULES),
+                        reason="the distribution loads some of them for InfiniBand alone")
     if found["version"] and found["loaded"] is False and found["loaded_reason"] != inbox.NOT_LOADED:
         changes.wait_for_reboot("the modules of another kernel or release are loaded: %s" % found["loaded_reason"], "guest")
     return view
