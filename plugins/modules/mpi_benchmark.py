@@ -487,6 +487,12 @@ def work(guest):
     bench.system.makedirs(params["directory"], 0o755)
     for run in planned:
         runs.append(bench.run(run, device))
+    for run in runs:
+        told = list(run.get("warnings") or []) + ([run["health"]["text"]] if (run.get("health") or {}).get("status") == "warn" else [])
+        for text in told:
+            text = "%s on %d node%s: %s" % (run["benchmark"], run["nodes"], "" if run["nodes"] == 1 else "s", text)
+            if text not in guest.warnings:
+                guest.warnings.append(text)
     summary = mpi.summarize([dict(run, unit=run["unit"] or "", direction=run["direction"] or "higher") for run in runs])
     for entry in summary:
         for mark in entry["statistics"]["marks"]:

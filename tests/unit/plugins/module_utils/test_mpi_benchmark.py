@@ -209,6 +209,10 @@ def test_preparation_comes_first_and_its_failure_is_the_runs(node):
 def test_logs_that_exist_are_read(node):
     for number, rate in ((1, 10.0), (2, 19.0), (3, 20.0)):
         node.write("logs/%d.log" % number, "rate: %.1f\ndone\n" % rate)
+    node.write("logs/steps.log", "".join("step 1.0\n" for dummy in range(60)) + "step 9.0\n" * 4 + "rate: 5\ndone")
+    stalls = [dict(application="myapp", path="/logs/steps.log", nodes=8, ppn=48)]
+    found, guest = run(node, benchmarks=[], applications={"myapp": dict(OWN, series=r"step ([\d.]+)")}, logs=stalls)
+    assert any("myapp on 8 nodes" in text and "the steps stall" in text for text in guest.warnings) and found["runs"][0]["health"]["status"] == "warn"
     logs = [dict(application="myapp", path="/logs/1.log", nodes=1, ppn=48), dict(application="myapp", path="/logs/2.log", nodes=2, ppn=48),
             dict(application="myapp", path="/logs/3.log", nodes=2, ppn=48)]
     found = run(node, benchmarks=[], applications={"myapp": OWN}, logs=logs, config="BM.{ppn}")[0]
