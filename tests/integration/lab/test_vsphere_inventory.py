@@ -19,12 +19,15 @@ from lab.vsphere.__main__ import certificate
 from lab.vsphere.server import VsphereFace
 
 
+def tool(name: str, *words: str, **env: str) -> subprocess.CompletedProcess:
+    return subprocess.run([sys.executable, os.path.join(os.path.dirname(sys.executable), name), *words], capture_output=True, text=True, timeout=240,
+                          check=False, env=dict(os.environ, ANSIBLE_LOCALHOST_WARNING="false", LC_ALL="C.UTF-8", NO_COLOR="1", COLUMNS="1000", **env))
+
+
 def listed(tmp_path, content: dict, **env: str) -> tuple[dict, str]:
     path = tmp_path / "cluster.yml"
     path.write_text(yaml.safe_dump(dict(content, plugin="vhpc.rdma.cluster")))
-    tool = os.path.join(os.path.dirname(sys.executable), "ansible-inventory")
-    done = subprocess.run([sys.executable, tool, "-i", str(path), "--list"], capture_output=True, text=True, timeout=120, check=False,
-                          env=dict(os.environ, ANSIBLE_LOCALHOST_WARNING="false", LC_ALL="C.UTF-8", NO_COLOR="1", COLUMNS="1000", **env))
+    done = tool("ansible-inventory", "-i", str(path), "--list", **env)
     # Text that came from outside, or was put together from it, is marked as no template.
     return json.loads(done.stdout or "{}", object_hook=lambda one: one["__ansible_unsafe"] if set(one) == {"__ansible_unsafe"} else one), done.stderr
 
@@ -100,3 +103,44 @@ def test_a_part_of_vcenter_and_what_the_file_says(tmp_path, vcenter):
     assert "vCenter has hpc-cluster" in said
     dummy, said = listed(tmp_path, content, LAB_PASSWORD="wrong")
     assert "password is wrong" in said
+
+
+PLAY = """
+- hosts: esxi
+  gather_facts: false
+  tasks:
+    - ansible.builtin.include_role:
+        name: vhpc.rdma.vsphere
+        tasks_from: "{{ item }}"
+      loop: [clone, vm]
+"""
+
+
+def test_the_inventory_drives_the_role_from_a_template_to_running_vms(tmp_path, vcenter):
+    """VMs that are not there are cloned, tuned, given devices by label, and run; the second run changes nothing."""
+    world, dummy, login = vcenter
+    gold = world.vms.pop("vm01")
+    gold.name, gold.template, gold.host = "gold", True, "esxi04"
+    world.vms["gold"] = gold
+    for number in (2, 3, 4):
+        del world.vms["vm%02d" % number]
+    for name in ("esxi01", "esxi02"):
+        host = world.hosts[name]
+        host.dvs = {}
+        for bdf, label in (("0000:3b:00.0", "rdma-ib"), ("0000:3b:00.1", "rdma-roce")):
+            host.passthru[bdf].enabled = host.passthru[bdf].active = True
+            host.passthru[bdf].label = label
+    (tmp_path / "cluster.yml").write_text(yaml.safe_dump(dict(
+        plugin="vhpc.rdma.cluster", vcenter=login, nodes=[dict(esxi="esxi[01:02]", vm="n[1:2]", vm_vars=dict(vhpc_clone=dict(template="gold")))],
+        esxi_vars=dict(vsphere_mode="dynamic", vsphere_memory_mb=65536, vhpc_run_dir=str(tmp_path / "run"),
+                       vsphere_devices=[dict(label="rdma-ib"), dict(label="rdma-roce")]))))
+    (tmp_path / "play.yml").write_text(PLAY)
+    for changed in (True, False):
+        done = tool("ansible-playbook", "-i", str(tmp_path / "cluster.yml"), str(tmp_path / "play.yml"), LAB_PASSWORD=world.vcenter["password"])
+        assert done.returncode == 0, done.stdout + done.stderr
+        assert ("changed=0" not in done.stdout) is changed, done.stdout
+        assert ("no snapshots" in done.stderr) is changed, "what the VM gives up is told when a device is attached"
+    for number in (1, 2):
+        vm = world.vms["n%d" % number]
+        assert (vm.host, vm.power, vm.cpus, vm.latency) == ("esxi%02d" % number, "on", 44, "high")
+        assert [(one.dynamic, one.label, one.bdf) for one in vm.devices] == [(True, "rdma-ib", "0000:3b:00.0"), (True, "rdma-roce", "0000:3b:00.1")]
