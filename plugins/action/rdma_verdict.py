@@ -68,11 +68,14 @@ class ActionModule(RdmaAction):
         out += ["%s: %s." % (verdict.FABRIC_NAMES.get(entry["fabric"], entry["fabric"]), entry["text"]) for entry in judged["noisy"]]
         out += ["%s sent no result." % host for host in silent]
         failed = [one for one in judged["verdicts"] if one["status"] == "fail"]
-        for one in failed[:SHOWN]:
+        causes: dict[str, list[str]] = {}  # what several measurements say is said once
+        for one in failed:
             what = one["error"]["text"] if one.get("error") else "%g %s, the limit is %s" % (one["value"], one["unit"], one["limit"])
-            out.append("%s %s %s to %s: %s." % (one["fabric"], one["test"], one["client"], one["server"], what.rstrip(".")))
-        if len(failed) > SHOWN:
-            out.append("And %d more." % (len(failed) - SHOWN))
+            causes.setdefault(what.rstrip("."), []).append("%s %s %s to %s" % (one["fabric"], one["test"], one["client"], one["server"]))
+        for what, pairs in list(causes.items())[:SHOWN]:
+            out.append("%s%s: %s." % (", ".join(pairs[:3]), " and %d more" % (len(pairs) - 3) if len(pairs) > 3 else "", what))
+        if len(causes) > SHOWN:
+            out.append("And %d more causes." % (len(causes) - SHOWN))
         for fabric, part in judged["summary"]["fabrics"].items():
             for test, row in part["tests"].items():
                 values = row["values"]

@@ -121,7 +121,7 @@ def text(plan: dict) -> list[str]:
     warnings: dict[str, list[str]] = {}  # once each, not once per host
     for host, planned in plan["hosts"].items():
         for warning in planned["warnings"]:
-            said_by = warnings.setdefault(warning["msg"].replace("%s: " % host, ""), [])
+            said_by = warnings.setdefault(re.sub(r"^%s[:,] " % re.escape(host), "", warning["msg"].replace("%s: " % host, "")), [])
             if host not in said_by:
                 said_by.append(host)
     lines += ["", "Warnings"] if warnings else []
