@@ -410,7 +410,7 @@ class Walker:
 
     def look_closer(self, error, fabric, partner):
         """What tells causes apart for which perftest has the same words."""
-        if error["cause"] == "server-not-running":
+        if error["cause"] in ("server-not-running", "timeout"):
             return dict(connect=connection(self.addresses[partner], self.spec["port"], self.spec["connect_timeout"]))
         if error["cause"] == "path" and fabric == "roce":
             mine = self.ports[fabric]

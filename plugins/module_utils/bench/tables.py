@@ -66,7 +66,7 @@ def failure(text, code=None, timed_out=None):
     try:
         error = perftest.parse(text).get("error")
     except ParseError:
-        error = dict(kind="other", text=tail(text)) if code else None
+        error = dict(kind="other", text=tail(text)) if code and text.strip() else None
     if error:
         cause, hint = CAUSES.get(error["kind"], ("other", "see the output of both ends"))
         cause, hint = STATUSES.get(error.get("status"), (cause, hint)) if error["kind"] == "completion" else (cause, hint)
@@ -77,7 +77,8 @@ def failure(text, code=None, timed_out=None):
         return dict(cause="timeout", text="it did not end within %g seconds" % timed_out,
                     hint="a path that loses packets hangs like this: check link, MTU and PFC; or raise test_timeout for a slow system")
     if code:
-        return dict(cause="other", text="return code %s%s" % (code, ": " + tail(text) if text.strip() else ""), hint="see the output of both ends")
+        ended = "ended by signal %d" % -code if code < 0 else "return code %s" % code
+        return dict(cause="other", text="%s%s" % (ended, ": " + tail(text) if text.strip() else ""), hint="see the output of both ends")
     return None
 
 
@@ -86,7 +87,9 @@ def refine(error, connect="", empty_gid=""):
 
     connect: what a TCP connection to the server's port came to (a key of CONNECTS); empty_gid: whose GID entry is empty.
     """
-    if error and error["cause"] == "server-not-running" and connect in CONNECTS:
+    # A firewall that drops lets the client wait for minutes: then it was ended before it could say anything.
+    hung = error and error["cause"] == "timeout" and connect in ("timeout", "unreachable")
+    if error and (error["cause"] == "server-not-running" and connect in CONNECTS or hung):
         cause, text, hint = CONNECTS[connect]
         return dict(error, cause=cause, text="%s; %s" % (error["text"], text), hint=hint)
     if error and error["cause"] == "path" and empty_gid:

@@ -157,6 +157,13 @@ def test_a_connection_of_our_own_tells_why_there_was_none(probe, cause):
     assert found["cause"] == cause and found["hint"] and "Couldn't connect" in found["text"]
 
 
+def test_a_client_that_hung_in_its_connection_is_told_from_a_slow_one():
+    hung = tables.failure("", None, 60)
+    assert tables.refine(hung, connect="timeout")["cause"] == "unreachable"
+    assert tables.refine(hung, connect="refused")["cause"] == tables.refine(hung, connect="open")["cause"] == "timeout"
+    assert "signal 9" in tables.failure("", -9)["text"]
+
+
 def test_an_empty_gid_is_told_from_a_path():
     error = tables.failure(" Failed to modify QP 25 to RTR\n Unable to Connect the HCA's through the link\n", 1)
     assert tables.refine(error)["cause"] == "path" and tables.refine(error, empty_gid="vm01")["cause"] == "gid-empty"
