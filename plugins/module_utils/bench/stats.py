@@ -74,16 +74,17 @@ def repeats(values):
     out = dict(summary(rows), mad=mad(rows), cv=None, marks=[], values=rows)
     if len(rows) < 2:
         return out
-    middle = out["median"]
-    cv = out["cv"] = 100.0 * out["deviation"] / out["mean"] if out["mean"] else None
-    if cv is not None and cv > QUIET_CV:
+    middle, cv = float(out["median"]), 0.0
+    if out["mean"]:
+        cv = out["cv"] = 100.0 * out["deviation"] / out["mean"]
+    if cv > QUIET_CV:
         out["marks"].append(dict(kind="cv", text="the runs differ by %.1f %% (cv), more than %g %%" % (cv, QUIET_CV)))
     for number, value in enumerate(rows):
         far = abs(value - middle)
         # Three runs that agree to the last digit have a MAD of nothing: a percent of the median keeps their last digits apart from trouble.
         if len(rows) >= 3 and far > FAR_MADS * out["mad"] and far > 0.01 * abs(middle):
             out["marks"].append(dict(kind="run", run=number + 1, value=value, text="run %d is %.4g, the median is %.4g, which is more than %g MAD off"
-                                                                                   % (number + 1, value, middle, FAR_MADS)))
+                                                                                   % (number + 1, float(value), middle, FAR_MADS)))
     if middle and abs(out["mean"] - middle) > 0.05 * abs(middle):
         out["marks"].append(dict(kind="mean", text="the mean, %.4g, is far from the median, %.4g: it stands for none of the runs" % (out["mean"], middle)))
     return out

@@ -122,7 +122,8 @@ def judge_repeats(group, rate, limits):
         out["repeats"] = dict((key, found[key]) for key in ("n", "min", "max", "mean", "median", "mad", "cv", "values"))
         if found["cv"] is not None and found["cv"] > stats.QUIET_CV:
             out["warnings"].append(dict(kind="spread", value=found["cv"], limit_from="default of the collection: a quiet fabric repeats itself within 5 % (cv)",
-                                        text="%d repeats from %g to %g %s, cv %.1f %%" % (found["n"], found["min"], found["max"], out["unit"], found["cv"])))
+                                        text="%d repeats from %g to %g %s, cv %.1f %%" % (
+                                            found["n"], found["min"], found["max"], out["unit"], float(found["cv"]))))
     return out
 
 

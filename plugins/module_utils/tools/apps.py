@@ -295,7 +295,8 @@ def _namd(found):
     if rows:
         out["processes"] = int(rows[-1].group(1))
         speeds = [1.0 / float(match.group(3)) if match.group(4) == "days/ns" else float(match.group(3)) for match in rows if float(match.group(3))]
-        speed = out["value"] = stats.mean(speeds)
+        out["value"] = stats.mean(speeds)
+        speed = float(out["value"] or 0)
         out["figures"].update(benchmarks=len(rows), seconds_per_step=stats.mean(float(match.group(2)) for match in rows), printed_unit=rows[-1].group(4))
         out["discarded"].append(dict(what="the steps before the first benchmark line", why="NAMD balances the load there and leaves them out itself"))
         if femto and speeds:
