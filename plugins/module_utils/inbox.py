@@ -4,6 +4,7 @@
 
 """RDMA from the distribution's own packages: which ones, which version, and whether the running modules are the kernel's own."""
 
+import lzma
 import re
 
 from ansible_collections.vhpc.rdma.plugins.module_utils.errors import RdmaError
@@ -88,6 +89,25 @@ def missing_modules(system):
     return out
 
 
+def _bytes(system, name):
+    try:
+        with open(system.path(name), "rb") as handle:
+            data = handle.read()
+        return lzma.decompress(data) if name.endswith(".xz") else data
+    except (IOError, OSError, lzma.LZMAError):
+        return b""
+
+
+def same_build(system, module, path):
+    """Whether a running module is the one in the file, by the build ID that the linker gave it; None when nobody can tell."""
+    note = _bytes(system, "/sys/module/%s/notes/.note.gnu.build-id" % module)
+    at = note.find(b"GNU\0")
+    data = _bytes(system, path) if at >= 0 and path.startswith("/") else b""
+    if not data.startswith(b"\x7fELF") or len(note) < at + 20:
+        return None
+    return note[at:] in data
+
+
 def loaded(system):
     """(whether the running modules are the running kernel's own, why not); None when nobody can tell."""
     code, out, dummy = system.run(["uname", "-r"], timeout=10)
@@ -100,16 +120,23 @@ def loaded(system):
     told = False
     for name in running:
         source = system.line("/sys/module/%s/srcversion" % name)
-        code, out, dummy = system.run(["modinfo", "-k", kernel, "-F", "srcversion", name] if kernel else ["modinfo", "-F", "srcversion", name], timeout=30)
-        if code or not out.strip() or not source:
-            continue  # built into the kernel
-        told = True
-        if out.strip() != source:
+        of_kernel = ["-k", kernel] if kernel else []
+        code, out, dummy = system.run(["modinfo"] + of_kernel + ["-F", "srcversion", name], timeout=30)
+        known = not code and bool(out.strip()) and bool(source)
+        if known and out.strip() != source:
             return False, "the running %s (srcversion %s) is not the one of kernel %s (%s)" % (name, source, kernel, out.strip())
-        code, out, dummy = system.run(["modinfo", "-k", kernel, "-n", name] if kernel else ["modinfo", "-n", name], timeout=30)
-        if not code and re.search(r"/(?:extra|updates|weak-updates|dkms)/", out):
+        code, out, dummy = system.run(["modinfo"] + of_kernel + ["-n", name], timeout=30)
+        if code or "builtin" in out:
+            continue
+        if not known:
+            # Distributions such as Debian build most modules without a source version.
+            known = same_build(system, name, out.strip())
+            if known is False:
+                return False, "the running %s is not the one of kernel %s: their build IDs differ" % (name, kernel)
+        told = told or bool(known)
+        if re.search(r"/(?:extra|updates|weak-updates|dkms)/", out):
             return False, "%s comes from %s, which is not the kernel's own" % (name, out.strip())
-    return (True, "") if told else (None, "modinfo tells no srcversion")
+    return (True, "") if told else (None, "the modules tell neither a source version nor a build ID")
 
 
 def state(system):

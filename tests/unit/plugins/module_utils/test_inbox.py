@@ -209,3 +209,25 @@ def test_a_guest_without_a_link_is_not_told_to_start_a_subnet_manager():
     for parse in (ibfabric.parse_sminfo, ibfabric.parse_links, ibfabric.parse_errors):
         with pytest.raises(ParseError):
             parse("something else\n")
+
+
+# ---- modules without a source version -------------------------------------------------------------------------------------------
+
+def test_build_ids_tell_where_there_is_no_source_version(tmp_path):
+    tree = make(tmp_path, "debian")
+    run(tree)
+    path = tmp_path / "lib/modules/5.14.0/kernel/drivers"
+    path.mkdir(parents=True)
+    tree.program("modinfo", ROOT + 'for last; do :; done\ncase "$*" in *"-n "*) echo /lib/modules/5.14.0/kernel/drivers/$last.ko ;; esac\n')
+    for name in ("ib_core", "mlx5_core") + inbox.USER_MODULES:
+        (tmp_path / "sys/module" / name / "srcversion").unlink()
+        build = name.encode().ljust(20, b"\x07")
+        (tmp_path / "sys/module" / name / "notes").mkdir()
+        (tmp_path / "sys/module" / name / "notes/.note.gnu.build-id").write_bytes(b"\4\0\0\0\x14\0\0\0\3\0\0\0GNU\0" + build)
+        (path / (name + ".ko")).write_bytes(b"\x7fELF.....GNU\0" + build + b"....")
+    assert run(tree)["ofed"]["loaded"] is True
+    (path / "ib_umad.ko").write_bytes(b"\x7fELF.....GNU\0" + b"another".ljust(20, b"\1"))
+    found = run(tree)
+    assert found["ofed"]["loaded"] is False and "ib_umad" in found["ofed"]["loaded_reason"] and "build IDs" in found["reboot_reasons"][0]
+    (path / "ib_umad.ko").unlink()
+    assert run(tree)["ofed"]["loaded"] is True  # the others still tell
