@@ -7,13 +7,14 @@ export PYTHON
 COUNT ?= 2
 FLAVOUR ?= systemd
 
-.PHONY: help demo lab lab-stop test study bench guests guests-stop test-guests clean
+.PHONY: help demo lab lab-stop test test-faults study bench guests guests-stop test-guests clean
 
 help:
 	@echo "make demo [HOSTS=16]   walk the whole road twice on the rehearsal lab, print a summary and the report's path"
 	@echo "make lab [HOSTS=16]    keep the rehearsal lab up and print its inventory and how to log in"
 	@echo "make lab-stop          stop it from another terminal"
 	@echo "make test [LANES=...]  run the test lanes (all, or the named ones: make test LANES=\"lint units-2.19\")"
+	@echo "make test-faults        kill the ESXi stage at ten moments and strike it with every fault; ends with N passed, M failed"
 	@echo "make study [TABLES=..] judge the paper's claims by the paper's tables (or by TABLES) into build/study"
 	@echo "make bench             print what schedule, verdicts and report cost for 16, 64 and 256 hosts"
 	@echo "make guests [COUNT=2] [FLAVOUR=systemd]  boot real Linux guests with soft-RoCE in QEMU, print their inventory; FLAVOUR=plain boots faster"
@@ -35,6 +36,10 @@ lab-stop:
 test:
 	@tests/lanes/prepare test
 	@tests/lanes/in-env python tests/lanes/run.py $(LANES)
+
+test-faults:
+	@tests/lanes/prepare test
+	@tests/lanes/in-env python tests/faults/run.py
 
 study:
 	@tests/lanes/prepare lab
