@@ -36,6 +36,8 @@ class ActionModule(RdmaAction):
         result = Changes("verify").result(limits=known, hosts=hosts, silent=silent, text=text, **judged)
         if not collected or not summary["judged"]:
             result["msg"] = "Nothing to judge: %s." % ("no guest has measured" if not collected else "one guest alone has no partner")
+            if not self.check_mode:
+                result["warnings"] = [result["msg"]]
         elif summary["status"] == "fail" and params["enforce"] and not self.check_mode:
             raise RdmaError("prove the fabric", why="%d of %d measurements are not as they must be. %s"
                             % (summary["failed"], summary["judged"], " ".join(text[:SHOWN])),

@@ -343,7 +343,15 @@ def apply(guest, views, backend):
         nmcli(guest, "connection", "reload")
     for view in views:
         if view["up"]:
-            nmcli(guest, "--wait", str(guest.params["timeout"]), "connection", "up", "uuid", view["wanted"]["profile"]["connection.uuid"])
+            try:
+                nmcli(guest, "--wait", str(guest.params["timeout"]), "connection", "up", "uuid", view["wanted"]["profile"]["connection.uuid"])
+            except RdmaError as err:
+                # NetworkManager sees a port without a carrier; the port itself says why.
+                faults = [fault for port in rdma.read(guest.system) if port["guid"] == view["port"]["guid"] for fault in rdma.findings(port)]
+                if not faults:
+                    raise
+                raise RdmaError("bring the %s port up" % view["role"], guest.host, "; ".join(
+                    "%s: %s" % (fault["thing"], fault["text"]) for fault in faults) + " (%s)" % err.why, faults[0]["hint"], code=faults[0]["code"])
 
 
 def settle(guest, wanted):

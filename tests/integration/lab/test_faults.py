@@ -93,3 +93,16 @@ def test_a_full_tmp_is_named_and_a_slow_host_is_no_trouble(site):
     assert "esxi02" not in first.failed and here.world.vms["vm02"].power == "on"
     here.world.clear_fault("tmp_full", "esxi01")
     finish(here, "esxi01", boots=2)
+
+
+def test_a_fabric_without_subnet_manager_is_named_and_still_gets_its_report(site):
+    """Every guest fails, which ends the run at once; the evidence is there all the same."""
+    here = site([4])
+    here.world.subnet_manager = False
+    first = here.run("site.yml")
+    assert first.code != 0 and "INIT: no subnet manager" in first.failed["vm04"] and "start the subnet manager" in first.failed["vm04"]
+    report = first.file("report.json")
+    assert report["hosts"] == ["esxi04", "vm04"] and "no subnet manager" in report["failures"]["vm04"][0]["msg"]
+    here.world.subnet_manager = True
+    again = here.run("site.yml")
+    assert again.code == 0 and again.file("report.json")["failures"] == {}, again.log[-3000:]
