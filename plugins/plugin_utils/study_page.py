@@ -9,6 +9,7 @@ from __future__ import annotations
 import csv
 import datetime
 import io
+import math
 
 from jinja2 import Environment
 
@@ -83,6 +84,13 @@ def _mark(number: int, x: float, y: float, text: str) -> str:
     return '%s fill="%s"><title>%s</title></%s>' % (shapes[number % 3], colour, text, ("circle", "rect", "path")[number % 3])
 
 
+def ticks(low: float, high: float) -> list[float]:
+    """Round numbers between low and high, about five of them."""
+    step = 10.0 ** math.floor(math.log10((high - low) / 4))
+    step *= next((times for times in (1, 2, 5) if (high - low) / (step * times) <= 6), 10)
+    return [step * number for number in range(math.ceil(low / step), math.floor(high / step) + 1)]
+
+
 def chart(title: str, series: list[dict], nodes: list[int], unit: str, line: list[tuple[float, str]], zero: bool) -> str:
     """Points with error bars over node counts. series: name, values [(value, low, high) or None]; line: (height, label) across."""
     everything = [number for one in series for triple in one["values"] if triple for number in triple]
@@ -101,10 +109,9 @@ def chart(title: str, series: list[dict], nodes: list[int], unit: str, line: lis
         return LEFT + step * (place + 0.5) + (number - (len(series) - 1) / 2) * min(14, step / (len(series) + 1))
 
     out = ['<svg viewBox="0 0 %d %d" role="img" aria-label="%s">' % (WIDTH, HEIGHT, title)]
-    for number in range(5):
-        tick = low + (high - low) * number / 4
+    for tick in ticks(low, high):
         out.append('<line class="grid" x1="%d" x2="%d" y1="%.1f" y2="%.1f"/><text x="%d" y="%.1f" text-anchor="end">%.3g</text>' % (
-            LEFT, WIDTH - RIGHT, y(tick), y(tick), LEFT - 6, y(tick) + 4, tick))
+            LEFT, WIDTH - RIGHT, y(tick), y(tick), LEFT - 6, y(tick) + 4, tick + 0.0))
     for number, (height, label) in enumerate(line):
         out.append('<line class="gauge" x1="%d" x2="%d" y1="%.1f" y2="%.1f"/><text class="label" x="%d" y="%.1f" text-anchor="end">%s</text>' % (
             LEFT, WIDTH - RIGHT, y(height), y(height), WIDTH - RIGHT - 2, y(height) + (-4 if number % 2 == 0 else 12), label))
@@ -168,7 +175,8 @@ th,td{border:1px solid var(--line);padding:3px 8px;text-align:left;vertical-alig
 .charts{display:grid;grid-template-columns:repeat(auto-fit,minmax(min(420px,100%),1fr));gap:14px}
 figure{margin:0;background:#fff;border:1px solid var(--line);border-radius:8px;padding:8px}
 svg{width:100%;height:auto}svg text{font:11px system-ui,sans-serif;fill:#5b6b7b}svg .label{fill:#1d2733}.grid{stroke:#e6eaee}
-.gauge{stroke:#1d2733;stroke-dasharray:5 4}.key{font-size:12px}.key i{display:inline-block;width:10px;height:10px;margin:0 4px 0 10px}
+.gauge{stroke:#1d2733;stroke-dasharray:5 4}.key{font-size:12px}.key span{white-space:nowrap}.key i{display:inline-block;width:10px;height:10px;margin:0 4px 0 10px}
+@media(max-width:600px){.cards{gap:6px}.card{padding:3px 8px}.card b{display:inline;font-size:16px;margin-right:6px}h1{font-size:20px}}
 @media print{body{background:#fff}figure,table{break-inside:avoid}main{padding:0}}
 </style></head><body><main>
 <h1>{{ title }}</h1>
@@ -201,12 +209,12 @@ svg{width:100%;height:auto}svg text{font:11px system-ui,sans-serif;fill:#5b6b7b}
 <h2>Tables</h2>
 {% for name, table in data.tables.items() %}{% set given = about.get(name, {}) %}
 <h3>{{ given.app or name }}{% if given.fabric %}, {{ given.fabric }}{% endif %}
-<span class="soft">{{ name }}{% if given.figure %}, Figure {{ given.figure }}{% endif %}; {{ given.unit }}, {{ table.direction }} is better;
+<span class="soft">&ensp;{{ name }}{% if given.figure %}, Figure {{ given.figure }}{% endif %}; {{ given.unit }}, {{ table.direction }} is better;
 delta = {{ table.formulas.delta }}, efficiency = {{ table.formulas.efficiency }}</span></h3>
 <div class="wide"><table><tr><th>configuration</th><th></th>{% for count in table.nodes %}<th>{{ count }}</th>{% endfor %}</tr>
 {% for config, part in table.configs.items() %}<tr><th rowspan="{{ 2 if config == table.baseline else 3 }}">{{ config }}{% if part.gauge %}<br>
 <span class="soft">gauge {{ '%.2f'|format(part.gauge) }} %</span>{% endif %}</th><td>value</td>
-{% for cell in part.cells %}<td class="n">{{ cell.value if cell else '' }}</td>{% endfor %}</tr>
+{% for cell in part.cells %}<td class="n">{{ '%.6g'|format(cell.value) if cell else '' }}</td>{% endfor %}</tr>
 {% if config != table.baseline %}<tr><td>delta %</td>
 {% for cell in part.cells %}{% set mark = (cell.against_gauge or '') if cell else '' %}
 <td class="n {{ 'fail' if mark == 'over for certain' else ('warn' if mark.startswith('over') else '') }}">
@@ -216,8 +224,8 @@ delta = {{ table.formulas.delta }}, efficiency = {{ table.formulas.efficiency }}
 <div class="charts">{% for kind, names, words in (('delta', 'delta_names', 'delta to ' ~ table.baseline),
 ('efficiency', 'names', 'strong-scaling efficiency')) %}
 {% if charts[name][kind] %}<figure><figcaption>{{ words }}<span class="key">
-{% for label, colour in charts[name][names] %}<i style="background:{{ colour }}"></i>
-{{ label }}{% endfor %}</span></figcaption>{{ charts[name][kind]|safe }}</figure>{% endif %}{% endfor %}</div>
+{% for label, colour in charts[name][names] %}<span><i style="background:{{ colour }}"></i>
+{{ label }}</span> {% endfor %}</span></figcaption>{{ charts[name][kind]|safe }}</figure>{% endif %}{% endfor %}</div>
 {% endfor %}
 {% if data.absent %}<p class="soft">Without figures: {{ data.absent|join(', ') }}.</p>{% endif %}
 </main></body></html>
