@@ -213,8 +213,31 @@ def html(data: dict) -> str:
     warnings = [(v, w) for v in data["verdict"].get("verdicts") or [] for w in v.get("warnings") or []]
     return environment.from_string(PAGE).render(
         data=data, fabrics=FABRICS, tests=TESTS, charts=[(curve, chart(curve)) for curve in data["curves"]], notice=NOTICES.get(data["source"], ""),
-        limits=sorted(limits.items()), warnings=warnings, summary=data["verdict"].get("summary") or {}, cells=_cells(data),
+        lead=lead(data), limits=sorted(limits.items()), warnings=warnings, summary=data["verdict"].get("summary") or {}, cells=_cells(data),
         esxi=[row for row in data["versions"] if row["kind"] == "esxi"], guests=[row for row in data["versions"] if row["kind"] == "guest"])
+
+
+def lead(data: dict) -> tuple[str, str]:
+    """(class, sentence): what a reader who reads one line must know."""
+    summary, parts, kind = data["verdict"].get("summary") or {}, [], "pass"
+    if data["failures"]:
+        kind = "fail"
+        count = len(data["failures"])
+        parts.append("%d of %d hosts did not get to the end; see Failures." % (count, len(data["hosts"])) if count > 1
+                     else "%s did not get to the end; see Failures." % next(iter(data["failures"])))
+    if summary.get("failed"):
+        kind = "fail"
+        parts.append("%d of %d measurements are not as they must be." % (summary["failed"], summary["judged"]))
+    elif summary.get("judged"):
+        kind = "warn" if kind == "pass" and summary["warned"] else kind
+        parts.append("All %d measurements are within their limits%s." % (
+            summary["judged"], ", %d of them with a warning" % summary["warned"] if summary["warned"] else ""))
+    else:
+        kind = "" if kind == "pass" else kind
+        parts.append("Nothing was measured in this run.")
+    steps = sum(len(steps) for steps in data["changes"].values())
+    parts.append("%d settings were changed on %d hosts." % (steps, len(data["changes"])) if steps else "Nothing was changed.")
+    return kind, " ".join(parts)
 
 
 def _cells(data: dict) -> dict:
@@ -250,19 +273,21 @@ svg text{font:11px system-ui,sans-serif;fill:var(--soft)}.grid{stroke:#e6eaee}.m
 .paper{fill:none;stroke:var(--paper);stroke-width:1.5;stroke-dasharray:5 4}.band{fill:#1f5fbf22;stroke:none}
 .key i{display:inline-block;width:22px;height:0;border-top:3px solid var(--blue);vertical-align:middle;margin-right:5px}
 .key i.p{border-top:2px dashed var(--paper)}
+.lead{font-size:17px;font-weight:600;margin:4px 0 12px}
 details{margin:6px 0}summary{cursor:pointer}
 </style></head><body><main>
 <h1>{{ data.title }}</h1>
 <div class="soft">{{ data.made }} &middot; source: {{ data.source }}</div>
 {% if notice %}<div class="banner">{{ notice }}</div>{% endif %}
 <h2>Summary</h2>
+<p class="lead {{ lead[0] }}">{{ lead[1] }}</p>
 <div class="cards">
 <div class="card"><b>{{ esxi|length }}</b>ESXi hosts</div><div class="card"><b>{{ guests|length }}</b>guests</div>
 <div class="card"><b>{{ data.ports|selectattr('state','defined')|selectattr('state','equalto','ACTIVE')|list|length }}</b>ports active</div>
-<div class="card"><b>{{ data.reboots_max }}</b>reboots at most on a host</div>
+<div class="card"><b>{{ data.reboots.values()|map('length')|sum }}</b>reboots, at most {{ data.reboots_max }} on a host</div>
 {% if summary %}
-<div class="card pass"><b>{{ summary.passed }}</b>verdicts pass</div><div class="card warn"><b>{{ summary.warned }}</b>with a warning</div>
-<div class="card fail"><b>{{ summary.failed }}</b>fail</div>
+<div class="card pass"><b>{{ summary.passed }}</b>verdicts pass</div><div class="card {{ 'warn' if summary.warned }}"><b>{{ summary.warned }}</b>with a warning</div>
+<div class="card {{ 'fail' if summary.failed }}"><b>{{ summary.failed }}</b>fail</div>
 {% endif %}
 <div class="card {{ 'fail' if data.failures else 'pass' }}"><b>{{ data.failures|length }}</b>hosts with a failure</div>
 </div>

@@ -151,3 +151,14 @@ def test_a_run_without_measurements_still_gives_a_page():
 def test_the_papers_own_figures_keep_its_dip():
     values = dict(zip(paper.SIZES, paper.CURVES["roce", "send_bw"]["values"]))
     assert values[524288] == 89.98 and min(v for s, v in values.items() if s >= 65536) == 89.98
+
+
+def test_the_first_sentence_is_the_one_that_counts():
+    good, slow = page()[0], page(slow=0.5)[0]
+    for data in (good, slow):
+        assert "esxi02 did not get to the end" in report.lead(data)[1] and report.lead(data)[0] == "fail"
+        data["failures"] = {}
+    assert report.lead(good)[0] in ("pass", "warn") and "All 12 measurements are within their limits" in report.lead(good)[1]
+    assert report.lead(slow)[0] == "fail" and "4 of 12 measurements are not as they must be" in report.lead(slow)[1]
+    assert "Nothing was measured in this run. Nothing was changed." == report.lead(report.gather({"a": {}}, ["a"], "t", "measured", "now"))[1]
+    assert report.lead(good)[1] in report.html(good)
