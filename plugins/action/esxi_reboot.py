@@ -12,7 +12,7 @@ import time
 
 from ansible_collections.vhpc.rdma.plugins.module_utils.changes import Changes
 from ansible_collections.vhpc.rdma.plugins.module_utils.errors import RdmaError
-from ansible_collections.vhpc.rdma.plugins.plugin_utils import reach
+from ansible_collections.vhpc.rdma.plugins.plugin_utils import esxcli_vc, reach
 from ansible_collections.vhpc.rdma.plugins.plugin_utils.vsphere import lookup, power, reboot, services, session, tasks
 from ansible_collections.vhpc.rdma.plugins.plugin_utils.vsphere.common import HOST_SPEC, VsphereAction, display
 
@@ -36,6 +36,10 @@ class ActionModule(VsphereAction):
         reboot_timeout=dict(type="int", default=3600),
         start_ssh=dict(type="bool", default=True),
         state_file=dict(type="path"),
+        checks=dict(type="list", elements="dict", default=[]),
+        retry=dict(type="bool", default=False),
+        vsan_evacuation=dict(type="str", choices=list(reboot.EVACUATION), default="ensure_accessibility"),
+        vsan_hosts_down_max=dict(type="int", default=1),
     )
 
     def act(self, params: dict, task_vars: dict) -> dict:
@@ -68,31 +72,93 @@ class ActionModule(VsphereAction):
             if not reasons:
                 self._exit_maintenance(link, host, params)
                 return self._result(changes, [], rebooted=False)
-            ssh = self._ssh(link, row["configManager.serviceSystem"])
-            entered = params["maintenance"] and not row["runtime"].inMaintenanceMode
-            stopped = self._stop_vms(link, host, params)
-            try:
-                if entered:
-                    self._enter_maintenance(link, host, params)
-                self._say("reboots: %s" % "; ".join(reasons))
-                deadline = time.monotonic() + params["reboot_timeout"]
-                after = self._reboot(link, host, before, force=not (entered or row["runtime"].inMaintenanceMode), deadline=deadline)
-            except RdmaError as err:
-                if err.code != "REBOOT_TIMEOUT":  # nothing went down: leave the host as it was found
-                    with contextlib.suppress(RdmaError):
-                        if entered:
-                            self._exit_maintenance(link, host, params)
-                        if params["vm_start"]:
-                            self._start_vms(link, stopped, params)
-                raise
-            if entered or leave:
-                self._exit_maintenance(link, host, params)
-            self._ssh_again(link, row["configManager.serviceSystem"], ssh, params, deadline)
-            warnings = self._start_vms(link, stopped, params) if params["vm_start"] else []
+            with self._turn(link, host, params):
+                after, stopped, warnings = self._once(link, row, params, reasons, leave)
+                left = self._left(link, host, params["checks"])
+                if left and params["retry"]:
+                    self._say("reboots once more: %s" % "; ".join(left))
+                    again = link.read(host, "runtime")["runtime"]
+                    after, more, warnings = self._once(link, dict(row, runtime=again), params, left, leave)
+                    stopped += [vm for vm in more if vm["name"] not in [one["name"] for one in stopped]]
+                    left = self._left(link, host, params["checks"])
+            if left:
+                raise RdmaError("make the reboot take effect", self.host, "; ".join(left),
+                                "another reboot will not help: see /var/log/esxupdate.log and vmkernel.log on the host, or whether somebody changed it meanwhile",
+                                code="NOT_IN_FORCE", data=dict(unmet=left, rebooted=True))
         seconds = round(time.monotonic() - started, 1)
         self._say("is back after %d s" % seconds)
         out = self._result(changes, reasons, rebooted=True, seconds=seconds, before=before, after=after, vms=[vm["name"] for vm in stopped])
         return dict(out, warnings=warnings) if warnings else out
+
+    def _once(self, link, row, params, reasons, leave) -> tuple:
+        """One reboot with all that belongs around it: (new boot time, VMs that were shut down, warnings)."""
+        host, before, maintained = row["object"], row["runtime"].bootTime, row["runtime"].inMaintenanceMode
+        ssh = self._ssh(link, row["configManager.serviceSystem"])
+        entered = params["maintenance"] and not maintained
+        stopped = self._stop_vms(link, host, params)
+        try:
+            if entered:
+                self._enter_maintenance(link, host, params)
+            self._say("reboots: %s" % "; ".join(reasons))
+            deadline = time.monotonic() + params["reboot_timeout"]
+            after = self._reboot(link, host, before, force=not (entered or maintained), deadline=deadline)
+        except RdmaError as err:
+            if err.code != "REBOOT_TIMEOUT":  # nothing went down: leave the host as it was found
+                with contextlib.suppress(RdmaError):
+                    if entered:
+                        self._exit_maintenance(link, host, params)
+                    if params["vm_start"]:
+                        self._start_vms(link, stopped, params)
+            raise
+        if entered or leave:
+            self._exit_maintenance(link, host, params)
+        self._ssh_again(link, row["configManager.serviceSystem"], ssh, params, deadline)
+        return after, stopped, self._start_vms(link, stopped, params) if params["vm_start"] else []
+
+    def _left(self, link, host, steps) -> list:
+        """What was to come into force and has not, as vCenter shows the host now."""
+        kinds = {str(step.get("thing", "")).partition(" ")[0] for step in steps if step.get("reboot") == "host"}
+        vibs, options, active = {}, {}, {}
+        paths = ("configManager.imageConfigManager", "configManager.kernelModuleSystem", "config.pciPassthruInfo")
+        row = link.read(host, *paths) if kinds else {}
+        if "VIB" in kinds:
+            vibs = {one.name: one.version for one in row[paths[0]].FetchSoftwarePackages()}
+        if "module" in kinds:
+            options = {one.name: one.optionString or "" for one in row[paths[1]].QueryModules()}
+        if kinds:
+            active = {one.id: bool(one.passthruActive) for one in row[paths[2]] or [] if hasattr(one, "passthruActive")}
+        return reboot.unmet(steps, vibs, options, active)
+
+    @contextlib.contextmanager
+    def _turn(self, link, host, params):
+        """In a cluster with vSAN, at most vsan_hosts_down_max hosts are away at a time: this host's turn."""
+        vim = session.vim
+        cluster = link.read(host, "parent")["parent"]
+        vsan = isinstance(cluster, vim.ClusterComputeResource) and link.read(cluster, "configurationEx")["configurationEx"]
+        vsan = getattr(vsan or None, "vsanConfigInfo", None)
+        most = params["vsan_hosts_down_max"]
+        if not vsan or not vsan.enabled or most <= 0:
+            yield
+            return
+        members = link.read(cluster, "host")["host"] or []
+        where = "%s-%s" % (link.server, cluster._moId)
+        with esxcli_vc.one_of(where, most, self.host, params["reboot_timeout"] * max(1, len(members))):
+            deadline, said = time.monotonic() + params["maintenance_timeout"], False
+            while True:
+                rows = link.read_many([one for one in members if one._moId != host._moId], ["name", "runtime.connectionState", "runtime.inMaintenanceMode"])
+                away = reboot.crowded([dict(name=row["name"], state=str(row["runtime.connectionState"]), maintenance=row["runtime.inMaintenanceMode"])
+                                       for row in rows], most)
+                if not away:
+                    break
+                if time.monotonic() >= deadline:
+                    raise RdmaError("reboot the host", self.host, "the cluster has vSAN and %s %s away already (vsan_hosts_down_max is %d)" % (
+                        ", ".join(away), "are" if len(away) > 1 else "is", most), "bring those hosts back first, or raise vsan_hosts_down_max",
+                        code="VSAN_HOSTS_DOWN", data=dict(away=away))
+                if not said:
+                    said = True
+                    self._say("waits for %s, which are away" % ", ".join(away))
+                session.pause(1.0, deadline)
+            yield
 
     def _result(self, changes, reasons, rebooted, seconds=0.0, before=None, after=None, vms=()) -> dict:
         times = dict(before=before.isoformat() if before else "", after=after.isoformat() if after else "")
@@ -147,7 +213,9 @@ class ActionModule(VsphereAction):
             services.record(params["state_file"], self.host, MAINTENANCE, dict(since=int(time.time())))
         seconds = params["maintenance_timeout"]
         try:
-            tasks.wait(link, host.EnterMaintenanceMode_Task(seconds, False), "enter maintenance mode", self.host, seconds + 30)
+            mode = session.vim.vsan.host.DecommissionMode(objectAction=reboot.EVACUATION[params["vsan_evacuation"]])
+            spec = session.vim.host.MaintenanceSpec(vsanMode=mode)
+            tasks.wait(link, host.EnterMaintenanceMode_Task(seconds, False, spec), "enter maintenance mode", self.host, seconds + 30)
         except RdmaError as err:
             names = [row["name"] for row in link.read_many(link.read(host, "vm")["vm"] or [], ["name", "runtime.powerState"])
                      if str(row["runtime.powerState"]) == "poweredOn"]

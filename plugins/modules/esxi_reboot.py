@@ -67,8 +67,31 @@ options:
       - File on the controller that remembers that the host is in maintenance mode because of this module.
       - With it, a later run takes a host out of maintenance mode that came back too late for the first.
     type: path
+  checks:
+    description:
+      - Steps (RV(vhpc.rdma.nmlx_driver#module:changes) and the like) whose reboot this is. After the boot, each VIB, module option and passthrough state
+        among them is looked up through vCenter, and the task fails with what is not in force.
+      - Card settings are proven by M(vhpc.rdma.mlx_firmware_info).
+    type: list
+    elements: dict
+    default: []
+  retry:
+    description: Reboot once more, and only once, when a check does not hold.
+    type: bool
+    default: false
+  vsan_evacuation:
+    description: What vSAN does with the host's data before it enters maintenance mode.
+    type: str
+    choices: [ensure_accessibility, full, none]
+    default: ensure_accessibility
+  vsan_hosts_down_max:
+    description:
+      - How many hosts of a cluster with vSAN may be away (not connected, or in maintenance mode) at a time, this one included. V(0) does not count.
+      - Hosts of one play wait for their turn, with any number of forks. A host that stays away longer than O(maintenance_timeout) ends the wait.
+    type: int
+    default: 1
 notes:
-  - Hosts of a vSAN cluster must not be in maintenance mode all at once. Run such hosts a few at a time, with C(serial).
+  - Hosts of a cluster without vSAN go down together. Run them a few at a time with C(serial) and C(max_fail_percentage) of the play, or C(throttle).
 seealso:
   - module: vhpc.rdma.host_passthru
 author:

@@ -291,25 +291,38 @@ def plugin_words(words: list[str]) -> tuple[str, list[str]]:
 
 
 @contextlib.contextmanager
+def one_of(what: str, places: int, where: str, seconds: float) -> t.Iterator[None]:
+    """One of so many places for `what` among all tasks of this controller. The lock goes with its file, also when the process is killed."""
+    directory = os.path.join(tempfile.gettempdir(), "vhpc.rdma-%d" % os.getuid())
+    os.makedirs(directory, mode=0o700, exist_ok=True)
+    deadline = time.monotonic() + seconds
+    with contextlib.ExitStack() as stack:
+        names = ["%s.%d.lock" % (re.sub(r"[^\w.-]", "_", what), number) for number in range(places)]
+        handles = [stack.enter_context(open(os.path.join(directory, name), "a", encoding="utf-8")) for name in names]
+        while not any(_locked(handle) for handle in handles):
+            if time.monotonic() >= deadline:
+                raise RdmaError("work on the host", where, "another run on this controller has been working there for %d s" % seconds,
+                                "let the other run end, then run again", code="BUSY")
+            time.sleep(0.2)
+        yield
+
+
+def _locked(handle: t.Any) -> bool:
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True
+
+
+@contextlib.contextmanager
 def alone(address: str | None, where: str, seconds: float = LOCK_SECONDS) -> t.Iterator[None]:
     """Nothing else of this controller works on the host meanwhile: two MFT programs at once can hang a card, two installations refuse each other."""
     if not address:
         yield
         return
-    directory = os.path.join(tempfile.gettempdir(), "vhpc.rdma-%d" % os.getuid())
-    os.makedirs(directory, mode=0o700, exist_ok=True)
-    deadline = time.monotonic() + seconds
-    with open(os.path.join(directory, re.sub(r"[^\w.-]", "_", address) + ".lock"), "a", encoding="utf-8") as handle:
-        while True:
-            try:
-                fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                break
-            except BlockingIOError:
-                if time.monotonic() >= deadline:
-                    raise RdmaError("work on the host", where, "another run on this controller has been working on it for %d s" % seconds,
-                                    "let the other run end, then run again", code="BUSY") from None
-                time.sleep(0.2)
-        yield  # the lock goes with the file, also when this process is killed
+    with one_of(address, 1, where, seconds):
+        yield
 
 
 @contextlib.contextmanager

@@ -310,7 +310,7 @@ class World:
         self.datastores: dict[str, dict[str, File]] = {}
         self.switches: dict[str, dict[str, Any]] = {}  # distributed switches: name -> {uuid, version, portgroups}
         self.image_managed = False  # the cluster's hosts get their software from one image (vLCM)
-        self.vsan = True  # the cluster has vSAN enabled
+        self.vsan = False  # the cluster has vSAN enabled
         self.subnet_manager = True
         self.fabric = {"ethernet": {"mtu": 9216, "pfc": [3], "hop_ns": 877}, "infiniband": {"mtu": 4096, "hop_ns": 90}}
         self.vcenter = {"username": "administrator@vsphere.local", "password": "Lab-Vc-1!", "address": "", "port": 0, "version": "8.0.3.0"}
@@ -389,7 +389,9 @@ class World:
                 if not card.needs_power_cycle:
                     card.load_next()
             if host.staged is not None:
-                host.vibs, host.staged = host.staged, None
+                if self.fault("image_lost", name) is None:
+                    host.vibs = host.staged
+                host.staged = None
             host.module_running = dict(host.module_options)
             host.tmp.clear()
             host.mst_started = False
@@ -513,6 +515,7 @@ FAULTS: dict[str, Callable[[World, str], None]] = {
     "passthru_lost": _later,  # transition: passthrough is enabled but not active after boot
     "task_fault": _later,  # vSphere face: the next task on this host or VM ends in error
     "wrong_psid": _wrong_psid,  # the card is another OEM's
+    "image_lost": _later,  # transition: the host boots into the image it had, what was staged is gone
     "burn_fails": _later,  # ESXi shell face: flint stops in the middle of a burn
     "tmp_full": _later,  # ESXi shell face: /tmp has no room
     "slow_host": _later,  # booting and every shell command take several times longer

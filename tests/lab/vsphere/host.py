@@ -215,6 +215,8 @@ class HostSystem(Entity):
     def EnterMaintenanceMode_Task(self, call: Call, timeout: int, evacuatePoweredOffVms: bool | None = None, maintenanceSpec: Any = None) -> Any:
         self.reachable()
         running = [vm for vm in self.world.vm_on(self._name) if not vm.vcls]
+        mode = getattr(maintenanceSpec, "vsanMode", None)
+        self.world.note("vsphere", self._name, "evacuation", vsan=mode.objectAction if mode else "")
 
         def enter(task: Any) -> Callable[[], None] | None:
             host = self.reachable()

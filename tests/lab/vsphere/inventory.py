@@ -115,13 +115,14 @@ class Cluster(Entity):
         return False
 
     def get_lifecycleManaged(self) -> bool:
-        return False
+        return self.world.image_managed
 
     def get_configuration(self) -> Any:
         return vim.cluster.ConfigInfo(dasConfig=vim.cluster.DasConfigInfo(enabled=False), drsConfig=self._drs())
 
     def get_configurationEx(self) -> Any:
-        return vim.cluster.ConfigInfoEx(dasConfig=vim.cluster.DasConfigInfo(enabled=False), drsConfig=self._drs(), vmSwapPlacement="vmDirectory")
+        return vim.cluster.ConfigInfoEx(dasConfig=vim.cluster.DasConfigInfo(enabled=False), drsConfig=self._drs(), vmSwapPlacement="vmDirectory",
+                                        vsanConfigInfo=vim.vsan.cluster.ConfigInfo(enabled=self.world.vsan))
 
     @staticmethod
     def _drs() -> Any:
