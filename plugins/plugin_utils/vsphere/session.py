@@ -156,6 +156,7 @@ class Session:
         self.params, self.where = params, where
         self.server = "%s:%d" % (params["hostname"], params["port"])
         self.content: t.Any = None
+        self.logins = 0
 
     # ---- life ---------------------------------------------------------------------------------------------------------
 
@@ -192,6 +193,7 @@ class Session:
     def _login(self) -> None:
         try:
             self.content.sessionManager.Login(self.params["username"], self.params["password"], None)
+            self.logins += 1
         except vim.fault.InvalidLogin:
             raise RdmaError("log in to vCenter %s as %s" % (self.server, self.params["username"]), self.where,
                             "the user name or the password is wrong", "check both; a locked account looks the same", code="LOGIN") from None
@@ -239,21 +241,33 @@ class Session:
         spec = collector.FilterSpec(propSet=[collector.PropertySpec(type=kind, pathSet=paths) for kind, paths in kinds.items()], objectSet=[root])
         return self._retrieve(spec, sorted({path for paths in kinds.values() for path in paths}))
 
-    def _retrieve(self, spec: t.Any, paths: list[str]) -> list[dict]:
-        collector = self.content.propertyCollector
+    def _pages(self, spec: t.Any) -> list[t.Any]:
+        """Every object of an answer that may come in pages."""
+        collector, out = self.content.propertyCollector, []
         page = collector.RetrievePropertiesEx(specSet=[spec], options=vmodl.query.PropertyCollector.RetrieveOptions())
-        rows = []
         while page is not None:
-            for found in page.objects:
-                row = dict.fromkeys(paths)
-                row["object"] = found.obj
-                row.update((prop.name, prop.val) for prop in found.propSet)
-                denied = [m.path for m in (found.missingSet or []) if isinstance(m.fault, vim.fault.NoPermission)]
-                if denied:
-                    raise RdmaError("read %s" % ", ".join(denied), self.where, "the user %s may not" % self.params["username"],
-                                    "give the user at least the role Read-only on the host and its VMs", code="NO_PERMISSION")
-                rows.append(row)
+            out += page.objects
             page = collector.ContinueRetrievePropertiesEx(page.token) if page.token else None
+        return out
+
+    def _retrieve(self, spec: t.Any, paths: list[str]) -> list[dict]:
+        logins = self.logins
+        try:
+            objects = self._pages(spec)
+        except vmodl.fault.InvalidArgument:
+            if self.logins == logins:
+                raise
+            objects = self._pages(spec)  # the session ended between two pages, and the new one does not know the place
+        rows = []
+        for found in objects:
+            row = dict.fromkeys(paths)
+            row["object"] = found.obj
+            row.update((prop.name, prop.val) for prop in found.propSet)
+            denied = [m.path for m in (found.missingSet or []) if isinstance(m.fault, vim.fault.NoPermission)]
+            if denied:
+                raise RdmaError("read %s" % ", ".join(denied), self.where, "the user %s may not" % self.params["username"],
+                                "give the user at least the role Read-only on the host and its VMs", code="NO_PERMISSION")
+            rows.append(row)
         return rows
 
 

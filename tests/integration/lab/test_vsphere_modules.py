@@ -904,6 +904,24 @@ def test_a_session_that_ends_before_any_request(site):
     assert state["strike"] >= 6
 
 
+def test_a_session_that_ends_between_two_pages(site):
+    """A server answers large reads in pages, and a new login knows nothing of the place in the old answer."""
+    site = site(8)
+    site.face.collector.page_size = 3
+    names = [dict(name="vm%02d" % number) for number in range(1, 9)]
+    assert site.ok("vm_tuning", vms=names, cpus=8, check=True)["changed"]
+    ended = []
+
+    def before(sid, body):
+        if "<ContinueRetrievePropertiesEx " in body and not ended:
+            site.face.end_session(sid)
+            ended.append(sid)
+
+    site.face.before = before
+    result = site.ok("vm_tuning", vms=names, cpus=8)
+    assert ended and len({step["thing"] for step in result["changes"]}) == 8 and all(site.world.vms[one["name"]].cpus == 8 for one in names)
+
+
 def test_a_session_that_ends_again_and_again_is_told(site):
     site = site()
     site.face.before = lambda sid, body: site.face.end_session(sid) if "<Login " not in body else None

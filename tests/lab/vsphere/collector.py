@@ -68,6 +68,7 @@ def _waits(method: Any) -> Any:
 
 class PropertyCollector(Managed):
     kind = Q
+    page_size = 0  # a server may answer in pages smaller than asked for; 0: all at once
 
     def __init__(self, face: VsphereFace, moid: str) -> None:
         super().__init__(face, moid)
@@ -138,19 +139,19 @@ class PropertyCollector(Managed):
 
     def RetrievePropertiesEx(self, call: Call, specSet: list[Any], options: Any) -> Any:
         found = self.contents(specSet)
-        return self._page(found, options.maxObjects or len(found)) if found else None
+        return self._page(call, found, options.maxObjects or self.page_size or len(found)) if found else None
 
-    def _page(self, found: list[Any], size: int) -> Any:
+    def _page(self, call: Call, found: list[Any], size: int) -> Any:
         token = None
         if len(found) > size:
-            token = self.face.new_id("token")
+            token = self.face.new_id("%s-token" % call.session.key)  # a new login does not know it
             self._rest[token] = (found[size:], size)
         return Q.RetrieveResult(objects=found[:size], token=token)
 
     def ContinueRetrievePropertiesEx(self, call: Call, token: str) -> Any:
-        if token not in self._rest:
+        if token not in self._rest or not token.startswith(call.session.key):
             raise vmodl.fault.InvalidArgument(invalidProperty="token", msg="A specified parameter was not correct: token")
-        return self._page(*self._rest.pop(token))
+        return self._page(call, *self._rest.pop(token))
 
     def CancelRetrievePropertiesEx(self, call: Call, token: str) -> None:
         if self._rest.pop(token, None) is None:
