@@ -7,11 +7,13 @@
 from __future__ import annotations
 
 from ansible_collections.vhpc.rdma.plugins.module_utils.changes import Changes
+from ansible_collections.vhpc.rdma.plugins.module_utils.errors import RdmaError
 from ansible_collections.vhpc.rdma.plugins.module_utils.tools import software_plan
 from ansible_collections.vhpc.rdma.plugins.plugin_utils import esxi_vibs
 from ansible_collections.vhpc.rdma.plugins.plugin_utils.action import RdmaAction
 from ansible_collections.vhpc.rdma.plugins.plugin_utils.esxcli_vc import TRANSPORT_SPEC, shell as reach_host
 from ansible_collections.vhpc.rdma.plugins.plugin_utils.shell import Shell
+from ansible_collections.vhpc.rdma.plugins.plugin_utils.vsphere import lookup, session
 
 
 class ActionModule(RdmaAction):
@@ -21,6 +23,7 @@ class ActionModule(RdmaAction):
         state=dict(type="str", choices=["present", "absent"], default="present"),
         allow_downgrade=dict(type="bool", default=False),
         force=dict(type="bool", default=False),
+        install_as=dict(type="str", choices=["vib", "component"], default="vib"),
     )
 
     def act(self, params: dict, task_vars: dict) -> dict:
@@ -28,12 +31,28 @@ class ActionModule(RdmaAction):
         with reach_host(self, params) as shell:
             return self._act(shell, params)
 
+    def _image_managed(self, params: dict) -> list[str]:
+        """A cluster whose hosts get their software from one image takes away what is not part of it; only vCenter knows."""
+        if not params["hostname"]:
+            return []
+        try:
+            with session.connect(params, self.host, "ask how the cluster is managed") as link:
+                cluster = link.read(lookup.find_host(link, params["esxi_hostname"] or self.host), "parent")["parent"]
+                managed = not link.is_host and isinstance(cluster, session.vim.ComputeResource) and link.read(cluster, "lifecycleManaged")["lifecycleManaged"]
+        except RdmaError as err:
+            return ["%s: whether the cluster is managed by an image is not known: %s" % (self.host, err.why)]
+        return ["%s: the cluster is managed by one image (vSphere Lifecycle Manager): its next remediation removes what is not in the image. "
+                "Add %s to the image" % (self.host, ", ".join(package["name"] for package in params["packages"]))] if managed else []
+
     def _act(self, shell: Shell, params: dict) -> dict:
         software = esxi_vibs.Software(shell, params["packages"], params["state"], params["allow_downgrade"])
         software.take(dict(zip(esxi_vibs.READ, shell.run_many(list(esxi_vibs.READ.values())))))
         software.check_files()
         changes, results = Changes("esxi"), []
         software.steps(changes)
-        if software.wants_change and not self.check_mode:
-            results = software.apply(params["force"])
-        return changes.result(vibs=software.report(), blocking=software.blocking, acceptance=software.level, secure_boot=software.secured, results=results)
+        warnings = software.warnings()
+        if software.wants_change:
+            warnings += self._image_managed(params)
+            if not self.check_mode:
+                results = software.apply(params["force"], params["install_as"] == "component")
+        return changes.result(warnings=warnings, vibs=software.report(), blocking=software.blocking, acceptance=software.level, secure_boot=software.secured, results=results)

@@ -61,10 +61,19 @@ options:
       - Signed VIBs do not need it.
     type: bool
     default: false
+  install_as:
+    description:
+      - How an offline bundle goes in. V(vib) is C(esxcli software vib install), V(component) C(esxcli software component apply), which keeps the list of
+        components of ESXi 7 and later right. A single VIB file is always installed as a VIB.
+    type: str
+    choices: [vib, component]
+    default: vib
 notes:
   - Runs on the controller and talks to the ESXi shell through the task's SSH connection, or to C(esxcli) through vCenter (O(transport)). The host needs
     no Python, and C(gather_facts) must be off.
   - A host that vSphere Lifecycle Manager manages by an image loses what is not part of the image at the next remediation. Add the VIBs to the image there.
+    Where the connection to vCenter is given, such a cluster is found and warned about before something is installed.
+  - An installation that somebody else left for the next boot is named in a warning, and what it already brings is not installed again.
 seealso:
   - module: vhpc.rdma.nmlx_driver
   - module: vhpc.rdma.esxi_reboot

@@ -122,10 +122,18 @@ class Software:
         for vib in self.plan["pending"]:
             changes.wait_for_reboot("VIB %s: %s is installed, %s runs" % (vib["name"], vib["next"] or "its removal", vib["running"] or "none"))
 
-    def apply(self, force: bool = False) -> list[dict[str, Any]]:
+    def warnings(self) -> list[str]:
+        """An installation that somebody left for the next boot."""
+        others = software_plan.foreign(self.running, self.following, self.packages)
+        if not others:
+            return []
+        return ["%s: an earlier installation waits for a reboot, which also brings: %s" % (self.shell.host, ", ".join(
+            "%s %s (%s runs)" % (name, then or "removed", now or "none") for name, (now, then) in others.items()))]
+
+    def apply(self, force: bool = False, components: bool = False) -> list[dict[str, Any]]:
         """Installs or removes, then reads the next image back."""
         host = self.shell.host
-        commands = software_plan.install_commands(self.plan["install"]) if self.plan["install"] else []
+        commands = software_plan.install_commands(self.plan["install"], components) if self.plan["install"] else []
         commands = [words + ["--force"] for words in commands] if force else commands
         if self.plan["remove"]:
             commands.append(software_plan.remove_command(self.plan["remove"]))

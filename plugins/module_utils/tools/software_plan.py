@@ -119,15 +119,26 @@ def require_sources(packages, where, installed):
                         "put the file on a datastore of the host and give its whole path as source", code="NO_SOURCE")
 
 
-def install_commands(packages):
-    """esxcli arguments: every VIB file in one call (mft and nmst belong together), every bundle in one call of its own."""
+def install_commands(packages, components=False):
+    """esxcli arguments: every VIB file in one call (mft and nmst belong together), every bundle in one call of its own.
+
+    components: a bundle goes in as its components, which is how ESXi 7 and later count it; a single VIB file is none.
+    """
     bundles = [source for source in sources(packages) if source.lower().endswith(".zip")]
     vibs = [source for source in sources(packages) if source not in bundles]
     base = ["software", "vib", "install"]
     out = []
     if vibs:
         out.append(base + [word for source in vibs for word in ("-v", source)])
-    return out + [base + ["-d", source] for source in bundles]
+    each = ["software", "component", "apply"] if components else base
+    return out + [each + ["-d", source] for source in bundles]
+
+
+def foreign(running, following, packages):
+    """What the next boot also brings or takes that nobody asked for here: an installation that was never booted into. name -> (runs, next)."""
+    asked = set(package["name"] for package in packages)
+    return dict((name, (running.get(name, ""), following.get(name, ""))) for name in sorted(set(running) | set(following))
+                if name not in asked and running.get(name) != following.get(name))
 
 
 def remove_command(names):
