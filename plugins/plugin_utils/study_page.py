@@ -175,7 +175,8 @@ th,td{border:1px solid var(--line);padding:3px 8px;text-align:left;vertical-alig
 .charts{display:grid;grid-template-columns:repeat(auto-fit,minmax(min(420px,100%),1fr));gap:14px}
 figure{margin:0;background:#fff;border:1px solid var(--line);border-radius:8px;padding:8px}
 svg{width:100%;height:auto}svg text{font:11px system-ui,sans-serif;fill:#5b6b7b}svg .label{fill:#1d2733}.grid{stroke:#e6eaee}
-.gauge{stroke:#1d2733;stroke-dasharray:5 4}.key{font-size:12px}.key span{white-space:nowrap}.key i{display:inline-block;width:10px;height:10px;margin:0 4px 0 10px}
+.gauge{stroke:#1d2733;stroke-dasharray:5 4}.key{font-size:12px}.key span{white-space:nowrap}
+.key i{display:inline-block;width:10px;height:10px;margin:0 4px 0 10px}
 @media(max-width:600px){.cards{gap:6px}.card{padding:3px 8px}.card b{display:inline;font-size:16px;margin-right:6px}h1{font-size:20px}}
 @media print{body{background:#fff}figure,table{break-inside:avoid}main{padding:0}}
 </style></head><body><main>
@@ -209,7 +210,8 @@ svg{width:100%;height:auto}svg text{font:11px system-ui,sans-serif;fill:#5b6b7b}
 <h2>Tables</h2>
 {% for name, table in data.tables.items() %}{% set given = about.get(name, {}) %}
 <h3>{{ given.app or name }}{% if given.fabric %}, {{ given.fabric }}{% endif %}
-<span class="soft">&ensp;{{ name }}{% if given.figure %}, Figure {{ given.figure }}{% endif %}; {{ given.unit }}, {{ table.direction }} is better;
+<span class="soft">&ensp;{{ name }}{% if given.figure %}, Figure {{ given.figure }}{% endif %}; {{ given.unit }},
+{{ table.direction }} is better;
 delta = {{ table.formulas.delta }}, efficiency = {{ table.formulas.efficiency }}</span></h3>
 <div class="wide"><table><tr><th>configuration</th><th></th>{% for count in table.nodes %}<th>{{ count }}</th>{% endfor %}</tr>
 {% for config, part in table.configs.items() %}<tr><th rowspan="{{ 2 if config == table.baseline else 3 }}">{{ config }}{% if part.gauge %}<br>
