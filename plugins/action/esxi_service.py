@@ -11,6 +11,9 @@ from ansible_collections.vhpc.rdma.plugins.module_utils.errors import RdmaError
 from ansible_collections.vhpc.rdma.plugins.plugin_utils.vsphere import services, session, tasks
 from ansible_collections.vhpc.rdma.plugins.plugin_utils.vsphere.common import HOST_SPEC, VsphereAction
 
+OPEN = "lockdownDisabled"
+LOCKDOWN = {"lockdownNormal": "normal", "lockdownStrict": "strict"}
+
 
 class ActionModule(VsphereAction):
     WHAT = "change the service"
@@ -30,10 +33,11 @@ class ActionModule(VsphereAction):
         kept = services.recorded(path, self.host, key) if path else None
         if params["restore"]:
             if kept is None:  # nothing was recorded: nothing to put back, and no reason to ask vCenter
-                return Changes("esxi").result(service=None, restored=False)
+                return Changes("esxi").result(service=None, restored=False, lockdown="")
             running, policy = kept["running"], kept["policy"]
         with self.connect(params) as link:
-            system = self.host_row(link, params, ("configManager.serviceSystem",))["configManager.serviceSystem"]
+            row = self.host_row(link, params, ("configManager.serviceSystem", "config.lockdownMode"))
+            system, lockdown = row["configManager.serviceSystem"], str(row["config.lockdownMode"] or OPEN)
             found = self._read(link, system, key)
             changes = services.plan(self.host, found, running, policy)
             if changes.changed and not self.check_mode:
@@ -43,7 +47,11 @@ class ActionModule(VsphereAction):
                 found = self._apply(link, system, key, changes, running, policy)
         if params["restore"] and not self.check_mode:
             services.record(path, self.host, key, None)
-        return changes.result(service=found, restored=params["restore"])
+        result = changes.result(service=found, restored=params["restore"], lockdown=lockdown)
+        if lockdown != OPEN and running and key == "TSM-SSH":
+            result["warnings"] = ["%s: lockdown mode is on (%s): even with SSH running only its exception users may log in. It is left as it is; take "
+                                  "transport: vcenter, or an exception user" % (self.host, LOCKDOWN.get(lockdown, lockdown))]
+        return result
 
     def _read(self, link, system, key) -> dict:
         rows = link.read(system, "serviceInfo.service")["serviceInfo.service"] or []

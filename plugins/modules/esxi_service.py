@@ -71,4 +71,10 @@ changes:
   returned: success
   type: list
   elements: dict
+lockdown:
+  description:
+    - Lockdown mode of the host, C(lockdownDisabled), C(lockdownNormal) or C(lockdownStrict). It is read and explained in a warning, never changed.
+    - Empty where there was nothing to restore, since nobody was asked.
+  returned: success
+  type: str
 """
