@@ -85,8 +85,9 @@ def test(words: list[str]) -> int:
     for place in base.glob("site*/guests"):
         labs.reap(place)
     env = dict(os.environ, PYTHONPATH=os.pathsep.join([str(collections()), str(images.TOP / "tests")]))
-    code = subprocess.call([sys.executable, "-m", "pytest", "-q", "-ra", "-p", "no:cacheprovider", "--durations=8", "--basetemp", str(base),
-                            *words, *([] if any(word.startswith("tests/") for word in words) else ["tests/guests"])], cwd=images.TOP, env=env)
+    paths = [] if any(word.startswith("tests/") for word in words) else ["tests/guests"]
+    command = [sys.executable, "-m", "pytest", "-q", "-ra", "-p", "no:cacheprovider", "--durations=8", "--basetemp", str(base), *words, *paths]
+    code = subprocess.call(command, cwd=images.TOP, env=env, preexec_fn=labs.die_with_parent)
     print("Guest tests: %s after %.0f s, Linux %s, image cached" % ("passed" if code == 0 else "FAILED", time.monotonic() - started, image.version))
     return code
 
