@@ -46,6 +46,12 @@ options:
       checksum:
         description: SHA-256 of the file, written as V(sha256:) and 64 hex digits.
         type: str
+      local:
+        description:
+          - A file on the controller that belongs at O(packages[].source). Where it is not there or not the same, it is uploaded through vCenter, whose
+            connection options are then needed, before it is installed. On a shared datastore the first host uploads and the others find it.
+          - O(packages[].source) must name the datastore by its name.
+        type: path
   state:
     description: Whether the VIBs should be there.
     type: str

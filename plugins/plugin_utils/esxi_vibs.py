@@ -66,9 +66,9 @@ class Software:
     def wants_change(self) -> bool:
         return bool(self.plan["install"] or self.plan["remove"])
 
-    def check_files(self) -> None:
+    def check_files(self, packages: list[dict[str, Any]] | None = None) -> None:
         """Existence, checksum and acceptance level of every file that would be installed, all findings at once, before the first write."""
-        install = self.plan["install"]
+        install = self.plan["install"] if packages is None else packages
         if not install:
             return
         host, files = self.shell.host, software_plan.sources(install)

@@ -143,6 +143,7 @@ def build(hosts: int | Sequence[int] = 16) -> World:
     numbers = range(1, hosts + 1) if isinstance(hosts, int) else hosts
     world = World()
     world.datastores[DATASTORE] = {path: File(("content of %s\n" % path).encode() * 64, list(vibs), bundle) for path, (vibs, bundle) in FILES.items()}
+    world.library = list(world.datastores[DATASTORE].values())
     world.switches[DVS] = {"uuid": "50 0e 2a 6c 1d 9f 43 11-8a 41 b7 02 5c 66 19 d3", "version": "1", "portgroups": ["hpc-ib-sriov", "hpc-roce-sriov"]}
     for number in numbers:
         add_host(world, number)

@@ -309,6 +309,7 @@ class World:
         self.datacenter, self.cluster = "HPC", "hpc-cluster"
         self.datastores: dict[str, dict[str, File]] = {}
         self.switches: dict[str, dict[str, Any]] = {}  # distributed switches: name -> {uuid, version, portgroups}
+        self.library: list[File] = []  # what uploaded bytes are, when they are one of these
         self.image_managed = False  # the cluster's hosts get their software from one image (vLCM)
         self.vsan = False  # the cluster has vSAN enabled
         self.subnet_manager = True

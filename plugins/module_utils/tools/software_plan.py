@@ -15,6 +15,7 @@ NAME = re.compile(r"^[A-Za-z0-9][A-Za-z0-9._+-]*$")
 PACKAGE_SPEC = dict(
     name=dict(type="str", required=True), version=dict(type="str"), at_least=dict(type="bool", default=True),
     source=dict(type="str"), checksum=dict(type="str"))
+UPLOAD_SPEC = dict(PACKAGE_SPEC, local=dict(type="path"))  # a file of the controller that belongs at source
 
 
 def version_key(version):

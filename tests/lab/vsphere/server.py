@@ -13,12 +13,13 @@ import ssl
 import threading
 import time
 import traceback
+import urllib.parse
 import uuid
 from typing import Any, Callable, Iterator
 
 from pyVmomi import VmomiSupport, vim, vmodl
 
-from ..world import World
+from ..world import File, World
 from . import wire
 from .collector import PropertyCollector
 from .dvs import DistributedSwitch, Portgroup
@@ -418,6 +419,24 @@ class _Handler(http.server.BaseHTTPRequestHandler):
             self._send(200, self.server.face.versions())
         else:
             self._send(404, b"Not found\n", "text/plain")
+
+    def do_PUT(self) -> None:
+        """A file for a datastore: /folder/PATH?dcPath=...&dsName=..., with the session's cookie."""
+        body = self.rfile.read(int(self.headers.get("Content-Length") or 0))
+        face, place = self.server.face, urllib.parse.urlsplit(self.path)
+        query = urllib.parse.parse_qs(place.query)
+        with face.world.lock:
+            store = face.world.datastores.get((query.get("dsName") or [""])[0])
+            if self._sid()[0] not in face.sessions:
+                self._send(401, b"Unauthorized\n", "text/plain")
+            elif not place.path.startswith("/folder/") or store is None or query.get("dcPath") != [face.world.datacenter]:
+                self._send(404, b"Not found\n", "text/plain")
+            else:
+                path = urllib.parse.unquote(place.path[len("/folder/"):])
+                known = next((one for one in face.world.library if one.content == body), None)
+                store[path] = File(body, list(known.vibs) if known else [], bool(known and known.bundle))
+                face.world.note("vsphere", "", "upload", path=path, size=len(body))
+                self._send(201, b"", "text/plain")
 
     def do_POST(self) -> None:
         length = self.headers.get("Content-Length")

@@ -78,3 +78,27 @@ def test_an_image_managed_cluster_is_warned_about_before_something_is_installed(
         assert not looked.get("failed"), looked["msg"]
         assert any("remediation" in text and "nmst, mft" in text for text in looked["warnings"]) is managed
         assert rig("esxi_software", "esxi02", check=True, packages=TOOLS, **dict(login, port=1))["warnings"] == []  # nothing to install: nobody is asked
+
+
+@pytest.mark.parametrize("transport", ["ssh", "vcenter"])
+def test_one_upload_from_the_controller_serves_all_hosts(tmp_path, transport):
+    with Site(2) as lab:
+        vcenter, store = lab.world.vcenter, lab.world.datastores[site.DATASTORE]
+        job = dict(hostname=vcenter["address"], port=vcenter["port"], username=vcenter["username"], password=vcenter["password"], validate_certs=False,
+                   transport=transport, packages=[])
+        for package, path in zip(TOOLS, (list(site.FILES)[1], list(site.FILES)[0])):
+            local = tmp_path / path.split("/")[-1]
+            local.write_bytes(store.pop(path).content)
+            job["packages"].append(dict(package, local=str(local)))
+        lab.world.hosts["esxi02"].vibs = dict(lab.world.hosts["esxi01"].vibs)
+        rig = Rig(lab.world)
+        planned = rig("esxi_software", HOST, check=True, **job)
+        assert not planned.get("failed"), planned["msg"]
+        assert [step["thing"] for step in planned["changes"]] == ["file " + NMST_FILE, "file " + MFT_FILE, "VIB nmst", "VIB mft"]
+        done = rig("esxi_software", HOST, **job)
+        assert done["changes"] == planned["changes"] and {"mft", "nmst"} <= set(lab.world.hosts[HOST].staged), done
+        second = rig("esxi_software", "esxi02", **job)
+        assert [step["thing"] for step in second["changes"]] == ["VIB nmst", "VIB mft"]
+        assert len([entry for entry in lab.world.journal if entry["what"] == "upload"]) == 2
+        wrong = rig("esxi_software", "esxi02", state="present", **dict(job, packages=[dict(job["packages"][0], name="nmst", version="9.9", local="/nowhere.vib")]))
+        assert wrong["failed"] and "/nowhere.vib" in wrong["msg"]
