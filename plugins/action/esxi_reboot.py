@@ -83,7 +83,7 @@ class ActionModule(VsphereAction):
                     left = self._left(link, host, params["checks"])
             if left:
                 raise RdmaError("make the reboot take effect", self.host, "; ".join(left),
-                                "another reboot will not help: see /var/log/esxupdate.log and vmkernel.log on the host, or whether somebody changed it meanwhile",
+                                "another reboot will not help: see /var/log/esxupdate.log and vmkernel.log on the host, or who changed it meanwhile",
                                 code="NOT_IN_FORCE", data=dict(unmet=left, rebooted=True))
         seconds = round(time.monotonic() - started, 1)
         self._say("is back after %d s" % seconds)

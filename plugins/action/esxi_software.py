@@ -61,7 +61,8 @@ class ActionModule(RdmaAction):
         try:
             with session.connect(params, self.host, "ask how the cluster is managed") as link:
                 cluster = link.read(lookup.find_host(link, params["esxi_hostname"] or self.host), "parent")["parent"]
-                managed = not link.is_host and isinstance(cluster, session.vim.ComputeResource) and link.read(cluster, "lifecycleManaged")["lifecycleManaged"]
+                known = not link.is_host and isinstance(cluster, session.vim.ComputeResource)
+                managed = known and link.read(cluster, "lifecycleManaged")["lifecycleManaged"]
         except RdmaError as err:
             return ["%s: whether the cluster is managed by an image is not known: %s" % (self.host, err.why)]
         return ["%s: the cluster is managed by one image (vSphere Lifecycle Manager): its next remediation removes what is not in the image. "
@@ -86,4 +87,5 @@ class ActionModule(RdmaAction):
             warnings += self._image_managed(params)
             if not self.check_mode:
                 results = software.apply(params["force"], params["install_as"] == "component")
-        return changes.result(warnings=warnings, vibs=software.report(), blocking=software.blocking, acceptance=software.level, secure_boot=software.secured, results=results)
+        return changes.result(warnings=warnings, vibs=software.report(), blocking=software.blocking, acceptance=software.level,
+                              secure_boot=software.secured, results=results)

@@ -90,7 +90,8 @@ class ActionModule(RdmaAction):
         if params["checksum"]:
             words = answers[2].text.split()
             if not answers[2].ok or not words or words[0].lower() != params["checksum"].split(":")[1].lower():
-                raise RdmaError("trust the image", where, "%s has SHA-256 %s, not %s" % (image, words[0] if answers[2].ok and words else "?", params["checksum"]),
+                found_sum = words[0] if answers[2].ok and words else "?"
+                raise RdmaError("trust the image", where, "%s has SHA-256 %s, not %s" % (image, found_sum, params["checksum"]),
                                 "put the right file there; nothing was written", code="FILE")
         return image_plan.plan(found[0], found[1], where, params["version"], params["allow_downgrade"])
 

@@ -28,7 +28,8 @@ class Count:
 def main(words: list[str]) -> int:
     sys.path.insert(0, str(TOP / "build" / "collections"))
     count = Count()
-    where = [word for word in words if not word.startswith("-")] or [str(TOP / "tests" / "faults"), str(TOP / "tests" / "integration" / "lab" / "test_faults.py")]
+    ours = [TOP / "tests" / "faults", TOP / "tests" / "integration" / "lab" / "test_faults.py"]
+    where = [word for word in words if not word.startswith("-")] or [str(path) for path in ours]
     options = [word for word in words if word.startswith("-")]
     code = pytest.main(["-q", "-ra", "-p", "no:ansible", "-o", "cache_dir=%s" % (TOP / "build" / "cache" / "pytest-faults"),
                         "--basetemp", str(TOP / "build" / "test" / "tmp-faults")] + options + where, plugins=[count])

@@ -162,8 +162,8 @@ def host(world: World, name: str, *kinds: str) -> Host:
 
 def image(world: World, name: str, psid: str, version: str, signed: bool = True) -> str:
     """Puts a firmware image on the datastore; the path that a host has for it."""
-    world.datastores[site.DATASTORE]["firmware/" + name] = File(("image %s %s\n" % (psid, version)).encode() * 64,
-                                                                 image={"psid": psid, "version": version, "signed": signed})
+    content = ("image %s %s\n" % (psid, version)).encode() * 64
+    world.datastores[site.DATASTORE]["firmware/" + name] = File(content, image={"psid": psid, "version": version, "signed": signed})
     return "/vmfs/volumes/%s/firmware/%s" % (site.DATASTORE, name)
 
 

@@ -82,8 +82,8 @@ def test_vsan_hosts_wait_for_their_turn(here, vsan, most, at_once):
     def watch():
         while not over.wait(0.01):
             counts.append(sum(host.state != "on" or host.maintenance for host in site.world.hosts.values()))
-    threads = [threading.Thread(target=site.ok, args=("esxi_reboot", name), kwargs=dict(reasons=["a"], reboot_ok=True, reboot_timeout=30, vsan_hosts_down_max=most))
-               for name in site.world.hosts]
+    job = dict(reasons=["a"], reboot_ok=True, reboot_timeout=30, vsan_hosts_down_max=most)
+    threads = [threading.Thread(target=site.ok, args=("esxi_reboot", name), kwargs=job) for name in site.world.hosts]
     watcher = threading.Thread(target=watch)
     watcher.start()
     for thread in threads:

@@ -100,5 +100,6 @@ def test_one_upload_from_the_controller_serves_all_hosts(tmp_path, transport):
         second = rig("esxi_software", "esxi02", **job)
         assert [step["thing"] for step in second["changes"]] == ["VIB nmst", "VIB mft"]
         assert len([entry for entry in lab.world.journal if entry["what"] == "upload"]) == 2
-        wrong = rig("esxi_software", "esxi02", state="present", **dict(job, packages=[dict(job["packages"][0], name="nmst", version="9.9", local="/nowhere.vib")]))
+        job["packages"] = [dict(job["packages"][0], version="9.9", local="/nowhere.vib")]
+        wrong = rig("esxi_software", "esxi02", **job)
         assert wrong["failed"] and "/nowhere.vib" in wrong["msg"]

@@ -22,8 +22,8 @@ MODULES = ("dvs_uplinks", "esxi_info", "esxi_reboot", "esxi_service", "esxi_soft
 EXAMPLES = int(os.environ.get("VHPC_EXAMPLES", "1000"))
 TRACES = ("Traceback", "object has no attribute", "NoneType", "unexpected keyword", "not subscriptable", "unhashable", "list index", "object is not",
           "invalid literal for int", "KeyError", "must be str", "expected string")
-WORDS = st.sampled_from(["", " ", "absent", "ib", "vmk0", "0000:3b:00.0", "MT_0000000008", "-1", "../..", "/vmfs/volumes/x", "a b", "'", '"', "$(id)", "{{ x }}",
-                         "NUM_OF_VFS", "nmlx5_core", "\u00e9\u20ac", "x" * 300, "sha256:zz", "1.2.3", "mft", "true", "\n"])
+WORDS = st.sampled_from(["", " ", "absent", "ib", "vmk0", "0000:3b:00.0", "MT_0000000008", "-1", "../..", "/vmfs/volumes/x", "a b", "'", '"', "$(id)",
+                         "{{ x }}", "NUM_OF_VFS", "nmlx5_core", "\u00e9\u20ac", "x" * 300, "sha256:zz", "1.2.3", "mft", "true", "\n"])
 LEAF = st.one_of(st.none(), st.booleans(), st.integers(-3, 10 ** 12), st.floats(allow_nan=False), WORDS, st.text(max_size=8))
 JUNK = st.recursive(LEAF, lambda inner: st.one_of(st.lists(inner, max_size=3), st.dictionaries(WORDS, inner, max_size=3)), max_leaves=6)
 
