@@ -22,30 +22,27 @@ TAIL = 12
 JOBS = int(os.environ.get("LANE_JOBS", "2"))
 
 
-def work(todo: "queue.Queue[str]", lab: threading.Lock, done: dict[str, tuple[str, float, str]], screen: threading.Lock) -> None:
+def work(todo: "queue.Queue[str]", done: dict[str, tuple[str, float, str]], screen: threading.Lock) -> None:
     while True:
         try:
             name = todo.get_nowait()
         except queue.Empty:
             return
-        lane = lanes.LANES[name]
-        # Lanes that start a rehearsal lab run one after the other: each of them wants both cores.
-        with lab if lane.lab else threading.Lock():
-            with screen:
-                print("start  %s" % name, flush=True)
-            started = time.monotonic()
-            run = lanes.Run(name)
-            try:
-                lane.function(run)
-                status, note = "ok", run.note
-            except lanes.NothingToTest as why:
-                status, note = "absent", str(why)
-            except lanes.LaneFailed as why:
-                status, note = "FAILED", str(why)
-            except Exception as why:  # a bug of a lane must not take the table and the other lanes with it
-                status, note = "FAILED", "%s: %s" % (type(why).__name__, why)
-            seconds = time.monotonic() - started
-            done[name] = (status, seconds, note)
+        with screen:
+            print("start  %s" % name, flush=True)
+        started = time.monotonic()
+        run = lanes.Run(name)
+        try:
+            lanes.LANES[name](run)
+            status, note = "ok", run.note
+        except lanes.NothingToTest as why:
+            status, note = "absent", str(why)
+        except lanes.LaneFailed as why:
+            status, note = "FAILED", str(why)
+        except Exception as why:  # a bug of a lane must not take the table and the other lanes with it
+            status, note = "FAILED", "%s: %s" % (type(why).__name__, why)
+        seconds = time.monotonic() - started
+        done[name] = (status, seconds, note)
         with screen:
             show(name, status, seconds, note, run.log_text())
 
@@ -74,9 +71,9 @@ def main(names: list[str]) -> int:
     for name in names:
         todo.put(name)
     done: dict[str, tuple[str, float, str]] = {}
-    lab, screen = threading.Lock(), threading.Lock()
+    screen = threading.Lock()
     started = time.monotonic()
-    workers = [threading.Thread(target=work, args=(todo, lab, done, screen)) for dummy in range(min(JOBS, len(names)))]
+    workers = [threading.Thread(target=work, args=(todo, done, screen)) for dummy in range(min(JOBS, len(names)))]
     for worker in workers:
         worker.start()
     try:
