@@ -89,7 +89,7 @@ def test_a_pulled_cable_is_named_with_its_guest(road, site):
         error = verify(site)
     finally:
         two.cable(True)
-        wait(lambda: "state ACTIVE" in two.run("rdma link").stdout)
+        wait(lambda: two.address in two.run("ip -br addr").stdout and "state ACTIVE" in two.run("rdma link").stdout)
     assert error["cause"] == "port-down" and error["side"] == two.name and "rxe0" in error["text"], error
 
 
@@ -135,7 +135,7 @@ def port_of(guest) -> str:
     return guest.run("cat /sys/class/infiniband/rxe0/parent").stdout.strip()
 
 
-def wait(condition, seconds: float = 60) -> None:
+def wait(condition, seconds: float = 180) -> None:
     deadline = time.monotonic() + seconds
     while not condition():
         assert time.monotonic() < deadline
