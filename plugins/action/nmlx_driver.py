@@ -50,6 +50,7 @@ class ActionModule(RdmaAction):
         commands.update({key: esxi.NETWORK[key] for key in ("pci", "nics")}, uptime=boot_memory.UPTIME)
         answers = dict(zip(commands, shell.run_many(list(commands.values()))))
 
+        wanted = self._per_port(wanted, answers)
         memory = boot_memory.Memory(params["state_file"], answers["uptime"])
         software = esxi_vibs.Software(shell, [package] if params["version"] else [], allow_downgrade=params["allow_downgrade"])
         software.take(answers)
@@ -77,6 +78,17 @@ class ActionModule(RdmaAction):
             options={module: {"before": driver_options.join(before[module]), "after": driver_options.join(after[module])} for module in wanted},
             vibs={name: {"running": software.running.get(name, ""), "next": software.following.get(name, "")} for name in (params["name"],)},
             results=results, warnings=warnings)
+
+    def _per_port(self, wanted: dict, answers: dict[str, Answer]) -> dict:
+        """Lists like max_vfs have one value per Mellanox port in PCI order: built from the ports that are there, never typed by hand."""
+        if not any(isinstance(value, dict) for options in wanted.values() for value in (options or {}).values()):
+            return wanted
+        what = "read the ports of the cards"
+        found = card_tools.functions(esxcli.parse_pci_list(check(answers["pci"], what, self.host).text)["devices"],
+                                     esxcli.parse_nic_list(check(answers["nics"], what, self.host).text)["nics"], [], {})
+        ports = [function["bdf"] for function in found]
+        return {module: {key: driver_options.per_port(value, ports, key, self.host) if isinstance(value, dict) else value
+                         for key, value in (options or {}).items()} for module, options in wanted.items()}
 
     def _configured(self, module: str, answers: dict[str, Answer]) -> dict[str, str]:
         """The options the module gets at its next load, in their order: esxcfg-module keeps it, the table of esxcli does not."""

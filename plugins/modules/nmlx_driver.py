@@ -44,6 +44,8 @@ options:
   options:
     description:
       - Module name, then option and value. V(absent) (or null) removes an option. A list is written as one value per port.
+      - A mapping of PCI addresses to values becomes the list of an option that counts the ports of all cards, such as C(max_vfs), in the order of the ports
+        that the host has, with 0 for those that are not named.
     type: dict
     default: {}
   purge:
@@ -74,6 +76,13 @@ EXAMPLES = r"""
       nmlx5_core:
         max_vfs: absent
   register: driver
+
+- name: Virtual functions on one port only, wherever it counts among the host's ports
+  vhpc.rdma.nmlx_driver:
+    options:
+      nmlx5_core:
+        max_vfs:
+          "0000:3b:00.1": 8
 
 - name: Clear all options of the module, as the paper does
   vhpc.rdma.nmlx_driver:

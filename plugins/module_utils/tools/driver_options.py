@@ -8,6 +8,7 @@ import re
 from collections import OrderedDict
 
 from ansible_collections.vhpc.rdma.plugins.module_utils.errors import RdmaError
+from ansible_collections.vhpc.rdma.plugins.module_utils.tools.text import pci_address
 
 KEY, VALUE = re.compile(r"^[A-Za-z_][A-Za-z0-9_]*$"), re.compile(r"^[^\s'\"]+$")
 ABSENT = ("absent", None, "")
@@ -76,9 +77,22 @@ def check(options, where):
         if wanted is not None and not isinstance(wanted, dict):
             raise RdmaError("set options of module %s" % module, where, "they are not written as option: value", code="BAD_OPTION")
         for key, value in (wanted or {}).items():
-            if not KEY.match(key) or (value not in ABSENT and not VALUE.match(text_of(value))):
+            values = list(value.values()) if isinstance(value, dict) else [value]
+            if isinstance(value, dict) and KEY.match(key) and values and all(VALUE.match(text_of(one)) for one in values):
+                continue  # one value per port: see per_port()
+            if isinstance(value, dict) or not KEY.match(key) or (value not in ABSENT and not VALUE.match(text_of(value))):
                 raise RdmaError("set %s=%s of module %s" % (key, value, module), where, "an option is a word and a value without blanks or quotes",
                                 "write absent to remove it", code="BAD_OPTION")
+
+
+def per_port(value, addresses, name, where):
+    """The list of an option that has one value per port of all cards of the module, from {PCI address: value}: in PCI order, 0 for the rest."""
+    given = dict((pci_address(str(address)), number) for address, number in value.items())
+    strange = [str(address) for address in value if pci_address(str(address)) not in addresses]
+    if strange:
+        raise RdmaError("set %s" % name, where, "%s is no port of a card of this host (%s)" % (", ".join(strange), ", ".join(addresses) or "it has none"),
+                        "write the PCI address of the port's function, as 0000:3b:00.0", code="BAD_OPTION")
+    return ",".join(text_of(given.get(address, 0)) for address in addresses)
 
 
 def known(module, after, parameters, where):

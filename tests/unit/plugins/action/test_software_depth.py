@@ -103,3 +103,12 @@ def test_one_upload_from_the_controller_serves_all_hosts(tmp_path, transport):
         job["packages"] = [dict(job["packages"][0], version="9.9", local="/nowhere.vib")]
         wrong = rig("esxi_software", "esxi02", **job)
         assert wrong["failed"] and "/nowhere.vib" in wrong["msg"]
+
+
+def test_a_list_per_port_is_built_from_the_ports_that_are_there(rig):
+    done = rig("nmlx_driver", "esxi02", options={"nmlx5_core": {"max_vfs": {"3b:00.1": 8}}})
+    assert not done.get("failed"), done["msg"]
+    assert rig.world.hosts["esxi02"].module_options["nmlx5_core"].startswith("max_vfs=0,0,0,8 ")  # 18:00.0, 18:00.1, 3b:00.0, 3b:00.1
+    assert rig("nmlx_driver", "esxi02", options={"nmlx5_core": {"max_vfs": {"0000:3b:00.1": 8}}})["changed"] is False
+    refused = rig("nmlx_driver", "esxi02", options={"nmlx5_core": {"max_vfs": {"0000:99:00.0": 8}}})
+    assert refused["failed"] and "0000:99:00.0 is no port" in refused["msg"] and "0000:3b:00.1" in refused["msg"]
