@@ -86,9 +86,8 @@ class CallbackModule(CallbackBase):
         line = {"event": "result", "host": result._host.get_name(), "stage": self._stage(task), "task": task.get_name().strip(),
                 "action": task.resolved_action or task.action, "status": status, "ignored": ignored,
                 "changed": bool(raw.get("changed")) and status == "ok", "check": bool(task.check_mode), "after": round(time.time() - self._task_started, 2)}
-        delegated = raw.get("_ansible_delegated_vars") or {}
-        if delegated.get("ansible_delegated_host"):
-            line["delegated"] = delegated["ansible_delegated_host"]
+        if task.delegate_to and "{" not in str(task.delegate_to):  # ansible-core strips the name from what a callback gets to see
+            line["delegated"] = str(task.delegate_to)
         line.update({key: raw[key] for key in KEEP if raw.get(key)})
         self.results.append(line)
         self._write(line)

@@ -151,7 +151,7 @@ class Session:
         missing = [name for name in ("hostname", "username", "password") if not params.get(name)]
         if missing:
             raise RdmaError("log in to vCenter", where, "%s not given" % ", ".join(missing),
-                            "set them once: vhpc_vcenter for the roles, module_defaults for group/vhpc.rdma.vsphere, or VMWARE_HOST, VMWARE_USER and VMWARE_PASSWORD",
+                            "set them once: vhpc_vcenter (roles), module_defaults for group/vhpc.rdma.vsphere, or VMWARE_HOST, VMWARE_USER and VMWARE_PASSWORD",
                             code="NO_VCENTER")
         self.params, self.where = params, where
         self.server = "%s:%d" % (params["hostname"], params["port"])

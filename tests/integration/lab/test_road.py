@@ -6,7 +6,9 @@ from __future__ import annotations
 
 """The whole road on four hosts (no MFT, MFT 4.18, no MFT at another address, already right): plan, run, plan, run."""
 
+import collections
 import hashlib
+import json
 import os
 import subprocess
 from pathlib import Path
@@ -124,6 +126,11 @@ def test_the_price_in_tasks(road):
     tasks = road.first.summary["tasks"]
     assert max(count for host, count in tasks.items() if host.startswith("esxi")) <= 20
     assert max(count for host, count in tasks.items() if host.startswith("vm")) <= 15
+    # Also when what a host delegates to the controller is put on its own bill.
+    lines = [json.loads(line) for line in (road.site.directory / "03-site.jsonl").read_text().splitlines()]
+    bill = collections.Counter(line["host"] for line in lines if line["event"] == "result")
+    assert max(count for host, count in bill.items() if host.startswith("esxi")) <= 20 and max(bill.values()) <= 20
+    assert max(count for host, count in bill.items() if host.startswith("vm")) <= 15
 
 
 def test_the_world_is_as_the_paper_wants_it(road):
