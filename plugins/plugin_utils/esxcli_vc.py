@@ -328,6 +328,7 @@ def alone(address: str | None, where: str, seconds: float = LOCK_SECONDS) -> t.I
 @contextlib.contextmanager
 def shell(action: t.Any, params: dict) -> t.Iterator[t.Any]:
     """The way to the host that `transport` asks for, its SSH shell or esxcli through vCenter; one task at a time has it."""
+    # pylint: disable-next=contextmanager-generator-missing-cleanup  # both give back what they hold by `with`
     with alone(getattr(action._play_context, "remote_addr", None), action.host), _shell(action, params) as found:
         yield found
 

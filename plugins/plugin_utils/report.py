@@ -286,7 +286,8 @@ details{margin:6px 0}summary{cursor:pointer}
 <div class="card"><b>{{ data.ports|selectattr('state','defined')|selectattr('state','equalto','ACTIVE')|list|length }}</b>ports active</div>
 <div class="card"><b>{{ data.reboots.values()|map('length')|sum }}</b>reboots, at most {{ data.reboots_max }} on a host</div>
 {% if summary %}
-<div class="card pass"><b>{{ summary.passed }}</b>verdicts pass</div><div class="card {{ 'warn' if summary.warned }}"><b>{{ summary.warned }}</b>with a warning</div>
+<div class="card pass"><b>{{ summary.passed }}</b>verdicts pass</div>
+<div class="card {{ 'warn' if summary.warned }}"><b>{{ summary.warned }}</b>with a warning</div>
 <div class="card {{ 'fail' if summary.failed }}"><b>{{ summary.failed }}</b>fail</div>
 {% endif %}
 <div class="card {{ 'fail' if data.failures else 'pass' }}"><b>{{ data.failures|length }}</b>hosts with a failure</div>

@@ -169,20 +169,20 @@ class Guest:
         """Close the shared connection: the guest's other end is gone after a reboot."""
         subprocess.run(self.ssh()[:-1] + ["-O", "exit", "root@127.0.0.1"], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, check=False)
 
-    def monitor(self, name: str, /, **arguments) -> None:
+    def monitor(self, execute: str, **arguments) -> None:
         """A command to QEMU itself."""
         with socket.socket(socket.AF_UNIX) as connection:
             connection.settimeout(30)
             connection.connect(str(self.monitor_path))
             stream = connection.makefile("rw")
             stream.readline()
-            for command in ({"execute": "qmp_capabilities"}, {"execute": name, "arguments": arguments}):
+            for command in ({"execute": "qmp_capabilities"}, {"execute": execute, "arguments": arguments}):
                 stream.write(json.dumps(command) + "\n")
                 stream.flush()
                 while True:
                     answer = json.loads(stream.readline())
                     if "error" in answer:
-                        raise GuestError("%s: QEMU refuses %s: %s" % (self.name, name, answer["error"]))
+                        raise GuestError("%s: QEMU refuses %s: %s" % (self.name, execute, answer["error"]))
                     if "return" in answer:
                         break
 

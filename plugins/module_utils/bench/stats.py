@@ -86,5 +86,6 @@ def repeats(values):
             out["marks"].append(dict(kind="run", run=number + 1, value=value, text="run %d is %.4g, the median is %.4g, which is more than %g MAD off"
                                                                                    % (number + 1, float(value), middle, FAR_MADS)))
     if middle and abs(out["mean"] - middle) > 0.05 * abs(middle):
-        out["marks"].append(dict(kind="mean", text="the mean, %.4g, is far from the median, %.4g: it stands for none of the runs" % (out["mean"], middle)))
+        out["marks"].append(dict(kind="mean", text="the mean, %.4g, is far from the median, %.4g: it stands for none of the runs"
+                                 % (float(out["mean"]), middle)))
     return out
