@@ -551,7 +551,7 @@ class Walker:
             out.seek(0)
             text = out.read().decode("utf-8", "replace")
         stopped_by_us = code is None and asked is not None
-        error = None if stopped_by_us and asked["ok"] else tables.failure(text, code, None if asked else self.spec["test_timeout"])
+        error = None if stopped_by_us and asked["ok"] else tables.failure(text, code, self.spec["test_timeout"] if code is None and not asked else None)
         if error:
             door.say(failed=dict(error, side=self.me, output=tables.tail(text)))
         else:
