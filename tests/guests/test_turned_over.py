@@ -10,7 +10,8 @@ import pytest
 
 # The socket of systemd-networkd would start it again at the next change of a device.
 CLEAN = ("rm -f /etc/NetworkManager/system-connections/vhpc-* /etc/systemd/network/*vhpc* /etc/netplan/*.yaml /etc/network/interfaces.d/vhpc*; "
-         "systemctl unmask networking; systemctl disable NetworkManager systemd-networkd networking; systemctl stop systemd-networkd.socket systemd-networkd NetworkManager; ")
+         "systemctl unmask networking; systemctl disable NetworkManager systemd-networkd networking; "
+         "systemctl stop systemd-networkd.socket systemd-networkd NetworkManager; ")
 TURN = {
     "networkd": "systemctl enable --now systemd-networkd",
     "netplan": "printf 'network:\\n  version: 2\\n  renderer: networkd\\n' > /etc/netplan/01-base.yaml; chmod 600 /etc/netplan/01-base.yaml; "
