@@ -5,7 +5,7 @@
 """Damaged outputs of the ESXi stage's tools: what keeps its meaning gives equal values, the rest an error or a part of the truth, never a lie.
 
 VHPC_EXAMPLES=10000 runs as many examples in all; digits are never altered. Text is cut at the end of a line: an output that stops within
-one cannot reach a parser, because every command's output ends in a marker (see test_an_output_that_stops_early_is_noticed).
+one cannot reach a parser, because every command's output ends in a marker (see test_shell_mutations).
 """
 
 import os
@@ -16,7 +16,6 @@ from hypothesis import strategies as st
 
 from ansible_collections.vhpc.rdma.plugins.module_utils.errors import ParseError
 from ansible_collections.vhpc.rdma.plugins.module_utils.tools.registry import PARSERS
-from ansible_collections.vhpc.rdma.plugins.plugin_utils.shell import script, split
 from ansible_collections.vhpc.rdma.tests.unit.plugins.module_utils.tools.samples import every
 
 TOOLS = ("mst", "mlxconfig", "mlxfwmanager", "flint", "vib_list", "vib_result", "module_parameters", "pcipassthru", "pci_list", "nic_list")
@@ -163,17 +162,3 @@ def test_any_other_damage_gives_an_error_or_a_part_of_the_truth(tool, which, how
         text = damage(text.replace("\r", "").split("\n"), pick)
     said = read(tool, text)
     assert said is None or said <= truth, (name, sorted(map(str, said - truth)))
-
-
-@settings(max_examples=max(50, EXAMPLES // 10), **BOUNDS)
-@given(texts=st.lists(st.text(alphabet="ab1 \n", max_size=30), min_size=1, max_size=4), at=CHOICE)
-def test_an_output_that_stops_early_is_noticed(texts, at):
-    """Cut anywhere, a script's output yields whole answers only."""
-    lines = ["command %d" % number for number in range(len(texts))]
-    mark = "=rdma-0123456789ab="
-    assert script(lines, mark).count(mark) == len(texts)
-    whole = "".join("%s%s %d 0\n" % (text, mark, number) for number, text in enumerate(texts))
-    cut_at = at % len(whole)
-    answers = split(whole[:cut_at], mark, lines)
-    assert [answer.text for answer in answers] == texts[:len(answers)]
-    assert len(answers) < len(texts) or cut_at >= len(whole) - 1
