@@ -214,6 +214,12 @@ def integration(run: Run) -> None:
     pytest(run, venv, *folders, "-n", "2", "--dist", "loadfile", "--durations=10", **by_path())
 
 
+def faces(run: Run) -> None:
+    """The lab itself: every face over its real protocol. Not among the unit tests, which run side by side: these hold addresses and ports."""
+    venv = core_venv(run, "2.19", other_python(PYTHONS["2.19"]))
+    pytest(run, venv, "tests/faces", "--durations=5", **by_path())
+
+
 def witnesses(run: Run) -> None:
     """Clients that nobody here wrote, unmodified, against the lab; each skips itself with the reason where it cannot be had."""
     venv = core_venv(run, "2.19", other_python(PYTHONS["2.19"]))
@@ -225,7 +231,7 @@ def vsphere_8(run: Run) -> None:
     venv = core_venv(run, "vsphere-8", other_python(PYTHONS["2.19"]))
     for version in ("7.0.0.0", "7.0.3.0", "8.0.3.0", "9.1.0.0"):
         pytest(run, venv, "tests/integration/lab/test_vsphere_modules.py", VHPC_API_VERSION=version, **by_path())
-    pytest(run, venv, "tests/unit/lab", "-k", "vsphere", **by_path())
+    pytest(run, venv, "tests/faces", "-k", "vsphere", **by_path())
     run.note = "pyvmomi 8.0.3.0.1; API 7.0.0, 7.0.3, 8.0.3, 9.1"
 
 
@@ -342,6 +348,7 @@ LANES = {
     "vsphere-8": vsphere_8,
     "sanity": sanity,
     "molecule": molecule,
+    "faces": faces,
     "witnesses": witnesses,
     "units-2.16": units,
     "guest-2.16": guest_216,

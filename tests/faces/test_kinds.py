@@ -11,7 +11,7 @@ import re
 
 from lab import kinds
 
-TOP = pathlib.Path(__file__).resolve().parents[3]
+TOP = pathlib.Path(__file__).resolve().parents[2]
 TEXT = (TOP / "docs" / "docsite" / "rst" / "cards_and_faults.rst").read_text()
 
 
