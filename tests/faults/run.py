@@ -31,7 +31,7 @@ def main(words: list[str]) -> int:
     ours = [TOP / "tests" / "faults", TOP / "tests" / "integration" / "lab" / "test_faults.py"]
     where = [word for word in words if not word.startswith("-")] or [str(path) for path in ours]
     options = [word for word in words if word.startswith("-")]
-    code = pytest.main(["-q", "-ra", "-p", "no:ansible", "-o", "cache_dir=%s" % (TOP / "build" / "cache" / "pytest-faults"),
+    code = pytest.main(["-q", "-ra", "-p", "no:pytest-ansible", "-o", "cache_dir=%s" % (TOP / "build" / "cache" / "pytest-faults"),
                         "--basetemp", str(TOP / "build" / "test" / "tmp-faults")] + options + where, plugins=[count])
     print("%d passed, %d failed" % (count.passed, count.failed))
     return int(code)
