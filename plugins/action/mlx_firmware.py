@@ -55,7 +55,7 @@ class ActionModule(RdmaAction):
             device: dict = {"error": card["why_not"] or "mst does not list it"}
             if sure and card["readable"]:
                 mst["stopped"] = self.check_mode and reading.started and not params["settings"].get("raw")
-                device = esxi.query_card(shell, card, stop=mst["stopped"])
+                device = esxi.query_card(shell, card, mst["json"], stop=mst["stopped"])
             if device.get("error"):
                 return self._unreachable(card, device["error"])
             memory = boot_memory.Memory(params["state_file"], reading.answers.get("uptime"))
@@ -100,13 +100,13 @@ class ActionModule(RdmaAction):
             sets = plan["sets"]
             if plan["reveal"]:
                 self._set(shell, card, {firmware_plan.SHOW: 1}, where)
-                revealed = esxi.query_card(shell, card)["parameters"]
+                revealed = esxi.query_card(shell, card, mst["json"])["parameters"]
                 sets = firmware_plan.compare(revealed, want, classes, where, revealed=True)["sets"]
                 if firmware_plan.SHOW not in want:
                     sets[firmware_plan.SHOW] = 0
             if sets:
                 ending = self._set(shell, card, firmware_plan.order(sets), where)
-            after = esxi.query_card(shell, card)["parameters"]
+            after = esxi.query_card(shell, card, mst["json"])["parameters"]
             self._read_back(after, want, where)
         self._steps(changes, card, plan, want, revealed, ending)
         state = plan["state"] if self.check_mode else firmware_plan.compare(after, want, classes, where, revealed=True)["state"]

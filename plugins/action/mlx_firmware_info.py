@@ -9,7 +9,7 @@ from __future__ import annotations
 from ansible_collections.vhpc.rdma.plugins.module_utils.changes import Changes
 from ansible_collections.vhpc.rdma.plugins.module_utils.errors import RdmaError
 from ansible_collections.vhpc.rdma.plugins.module_utils.tools import cards as card_tools
-from ansible_collections.vhpc.rdma.plugins.module_utils.tools import firmware_plan, mlxconfig
+from ansible_collections.vhpc.rdma.plugins.module_utils.tools import firmware_plan
 from ansible_collections.vhpc.rdma.plugins.plugin_utils import esxi
 from ansible_collections.vhpc.rdma.plugins.plugin_utils.action import RdmaAction
 from ansible_collections.vhpc.rdma.plugins.plugin_utils.esxcli_vc import TRANSPORT_SPEC, shell as reach_host
@@ -44,7 +44,7 @@ class ActionModule(RdmaAction):
             cards = [card] if card else reading.cards
             asked = [one for one in cards if one["readable"] and sure]
             mst["stopped"] = reading.started
-            commands = [["mlxconfig"] + mlxconfig.query_args(one["mst"]) for one in asked] + [esxi.vpd_command(one) for one in asked]
+            commands = [esxi.query_command(one, reading.json) for one in asked] + [esxi.vpd_command(one) for one in asked]
             answers = shell.run_many(commands + ([["mst", "stop"]] if reading.started else [["true"]]))
             for one in cards:
                 one["parameters"] = {}

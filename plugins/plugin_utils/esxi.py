@@ -7,6 +7,7 @@
 from __future__ import annotations
 
 import contextlib
+import secrets
 from dataclasses import dataclass, field
 from typing import Any, Iterator
 
@@ -15,7 +16,7 @@ from ansible_collections.vhpc.rdma.plugins.module_utils.tools import cards as ca
 from ansible_collections.vhpc.rdma.plugins.module_utils.tools import esxcli, mlxconfig, mlxfwmanager, mst
 from ansible_collections.vhpc.rdma.plugins.module_utils.tools.text import lines
 
-from .shell import Answer, Shell, check
+from .shell import Answer, Shell, check, command_line
 
 VIBS = ["esxcli", "software", "vib", "list"]
 STAGED = VIBS + ["--rebooting-image"]
@@ -44,6 +45,7 @@ class Reading:
     staged: dict[str, dict[str, Any]] | None = None  # None: the next boot brings the same image
     mft: str = ABSENT
     started: bool = False  # this reading started the mst driver
+    json: bool = False  # mlxconfig of this host can write JSON, and its files can be read
     problem: str = ""  # why MFT is installed and does not work
     answers: dict[str, Answer] = field(default_factory=dict)
 
@@ -88,6 +90,7 @@ def read(shell: Shell, extra: dict[str, list[str] | str] | None = None, with_mft
     firmware: list[dict[str, Any]] = []
     if with_mft and not answers["mst_start"].missing:
         out.mft = RUNNING
+        out.json = shell.shell and mlxconfig.has_json(out.vibs.get("mft", {}).get("version", ""))
         devices, firmware = _mft(out, answers)
     elif "mft" in out.vibs and not shell.shell:
         out.mft = NO_WAY
@@ -118,7 +121,7 @@ def _mft(out: Reading, answers: dict[str, Answer]) -> tuple[list[dict[str, Any]]
 @contextlib.contextmanager
 def driver(shell: Shell, reading: Reading) -> Iterator[dict[str, bool]]:
     """Unloads the mst driver at the end if reading loaded it, unless the block set keep: a writer may leave it loaded."""
-    state = {"keep": False, "stopped": False}
+    state = {"keep": False, "stopped": False, "json": reading.json}
     try:
         yield state
     finally:
@@ -127,12 +130,22 @@ def driver(shell: Shell, reading: Reading) -> Iterator[dict[str, bool]]:
                 shell.run(["mst", "stop"])
 
 
-def query_card(shell: Shell, card: dict[str, Any], stop: bool = False) -> dict[str, Any]:
+def query_command(card: dict[str, Any], as_json: bool) -> list[str] | str:
+    """The query of a card's settings, as JSON where the tool has it. Where that does not work, no room in /tmp say, its text serves as well."""
+    text = ["mlxconfig"] + mlxconfig.query_args(card["mst"])
+    if not as_json:
+        return text
+    name = "/tmp/vhpc-%s.json" % secrets.token_hex(6)
+    return "( ( %s >/dev/null && cat %s ) 2>/dev/null || %s; rc=$?; rm -f %s; exit $rc )" % (
+        command_line(["mlxconfig"] + mlxconfig.query_args(card["mst"], json_file=name)), name, command_line(text), name)
+
+
+def query_card(shell: Shell, card: dict[str, Any], as_json: bool, stop: bool = False) -> dict[str, Any]:
     """The firmware settings of a card (parameters by name), with mst stopped in the same round trip when nobody needs it any more.
 
     A card that MFT cannot open gives {"error": ...}; what else goes wrong raises.
     """
-    commands: list[list[str]] = [["mlxconfig"] + mlxconfig.query_args(card["mst"])] + ([["mst", "stop"]] if stop else [])
+    commands = [query_command(card, as_json)] + ([["mst", "stop"]] if stop else [])
     return device_of(shell.run_many(commands)[0], card, shell.host)
 
 

@@ -241,9 +241,10 @@ def test_json_is_for_the_versions_that_have_it(world):
     out, err, rc = run(world, "mlxconfig -d 3b:00.0 -e -j /tmp/q.json q")
     assert out.startswith("-E- ") and rc == USER_ERROR
     set_version(world, "4.31.0.149")
-    assert run(world, "mlxconfig -d 3b:00.0 -e -j /tmp/q.json q SRIOV_EN")[2] == 0
+    assert run(world, "mlxconfig -d 3b:00.0 -e -j /tmp/q.json q SRIOV_EN NUM_OF_VFS") == ("", "", 0)
     text = run_line(world, MFT, "cat /tmp/q.json")[0]
-    assert json.loads(text)["Device #1"]["tlv_configuration"]["SRIOV_EN"]["current_value"] == "True(1)"
+    rows = json.loads(text)["Device #1"]["tlv_configuration"]
+    assert rows["SRIOV_EN"]["current_value"] == "True(1)" and rows["NUM_OF_VFS"]["next_value"] == 16
     assert config_parser.parse(text)["devices"][0]["parameters"]["SRIOV_EN"]["next"] == "True(1)"
 
 

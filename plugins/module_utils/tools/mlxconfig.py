@@ -9,7 +9,10 @@ import re
 
 from ansible_collections.vhpc.rdma.plugins.module_utils.errors import ParseError
 from ansible_collections.vhpc.rdma.plugins.module_utils.tools import text as clean
+from ansible_collections.vhpc.rdma.plugins.module_utils.tools.software_plan import compare
 from ansible_collections.vhpc.rdma.plugins.module_utils.tools.text import number
+
+JSON_SINCE = "4.31"
 
 DEVICE = re.compile(r"^\s*Device #(\d+):\s*$")
 LABEL = re.compile(r"^\s*(Device type|Name|Description|Device|PCI device)\s*:\s*(.*)$", re.I)
@@ -213,7 +216,7 @@ def _validation(found):
 
 
 def _from_json(whole):
-    """The file that -j writes (MFT 4.31 and later)."""
+    """The file that -j writes (MFT 4.31 and later); a number without a word stands there as a number."""
     try:
         data = json.loads(whole)
     except ValueError as err:
@@ -242,6 +245,11 @@ def _json_value(value):
     return value if value is None or isinstance(value, str) else str(value)
 
 
+def has_json(version):
+    """Whether an mft VIB of that version can write JSON."""
+    return compare(version, JSON_SINCE) >= 0
+
+
 def parse_set(text):
     """The outcome of a set or reset: applied, what has to follow (reboot, power_cycle or ""), the error or ""."""
     parsed = parse(text)
@@ -251,9 +259,9 @@ def parse_set(text):
     return out
 
 
-def query_args(device, names=()):
-    """-e: without the current value nobody can tell whether a reboot is pending."""
-    return ["-d", device, "-e", "q"] + list(names)
+def query_args(device, names=(), json_file=""):
+    """-e: without the current value nobody can tell whether a reboot is pending. With json_file the parameters go there and are not printed."""
+    return ["-d", device, "-e"] + (["-j", json_file] if json_file else []) + ["q"] + list(names)
 
 
 def set_args(device, values):

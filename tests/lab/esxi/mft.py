@@ -428,7 +428,8 @@ def query(shell: Shell, request: Request, form: Layout, io: Io) -> int:
                 continue
             found = selected(device.card, request.names)
             if request.json:
-                data["Device #%d" % number] = as_json(device, found)
+                data["Device #%d" % number] = as_json(device, found, request.verbose, bool(host.settings.get("nameless")))
+                continue  # then nothing is printed
             opening(device, number, form, io, bool(host.settings.get("nameless")))
             rows, differs = [], False
             for name, nv in found.items():
@@ -445,7 +446,11 @@ def query(shell: Shell, request: Request, form: Layout, io: Io) -> int:
             if form.read_only and any(row[3] for row in rows):
                 io.out.write("The 'RO' shows parameters which are for read only and cannot be changed\n")
         if request.json:
-            shell.fs.write(shell.path(request.json), (json.dumps(data, indent=4) + "\n").encode())
+            try:
+                shell.fs.write(shell.path(request.json), (json.dumps(data, indent=4) + "\n").encode())
+            except OSError:
+                io.err.write("failed to read json file [%s]\n" % request.json)
+                return ERROR
         return rc
 
 
@@ -472,15 +477,21 @@ def supported(card: Card, name: str) -> Nv | str:
     return found
 
 
-def as_json(device: Device, found: dict[str, Nv | str]) -> dict:
-    def text(name: str, nv: Nv | str, which: str) -> str:
-        return nv if isinstance(nv, str) else cell(name, getattr(nv, which))
-    return {"description": device.card.description, "device": device.given, "device_type": device.card.device, "name": device.card.part,
-            "tlv_configuration": {name: {"current_value": text(name, nv, "current"), "default_value": text(name, nv, "default"),
-                                         "next_value": text(name, nv, "next"),
-                                         "modified": not isinstance(nv, str) and nv.next not in (nv.default, nv.current),
-                                         "read_only": not isinstance(nv, str) and nv.read_only}
-                                  for name, nv in found.items()}}
+def as_json(device: Device, found: dict[str, Nv | str], verbose: bool, nameless: bool) -> dict:
+    """A value without a word for it is a number here."""
+    def plain_value(name: str, nv: Nv | str, which: str) -> str | int:
+        shown_as = nv if isinstance(nv, str) else cell(name, getattr(nv, which))
+        return int(shown_as) if shown_as.isdigit() else shown_as
+
+    def row(name: str, nv: Nv | str) -> dict:
+        out: dict = {"next_value": plain_value(name, nv, "next"), "read_only": not isinstance(nv, str) and nv.read_only}
+        if verbose:
+            out.update(current_value=plain_value(name, nv, "current"), default_value=plain_value(name, nv, "default"),
+                       modified=not isinstance(nv, str) and (nv.next != nv.default or nv.next != nv.current))
+        return out
+    name, text = (NOT_KNOWN, NOT_KNOWN) if nameless else (device.card.part, device.card.description)
+    return {"description": text, "device": device.given, "device_type": device.card.device, "name": name,
+            "tlv_configuration": {key: row(key, nv) for key, nv in found.items()}}
 
 
 def number(name: str, text: str) -> int:

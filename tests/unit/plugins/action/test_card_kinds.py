@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import pytest
 
+from ansible_collections.vhpc.rdma.plugins.module_utils.tools import mlxconfig
 from ansible_collections.vhpc.rdma.tests.unit.plugins.action.rig import Rig
 from lab import kinds
 from lab.world import ETH, IB
@@ -76,6 +77,21 @@ def test_every_width_of_the_tool_says_the_same(name, version):
     done = rig("mlx_firmware", HOST, **job)
     assert not done.get("failed"), done["msg"]
     assert workload(rig).config["LINK_TYPE_P1"].next == IB
+
+
+@pytest.mark.parametrize("name", sorted(kinds.KINDS))
+def test_json_and_text_of_one_card_have_equal_values(name, monkeypatch):
+    rig = Rig(kinds.build(name, mft="4.36.0.147"))
+
+    def shown():
+        return rig("mlx_firmware_info", HOST, card=by_psid(name))["card"]["parameters"]
+    by_json = shown()
+    assert " -j /tmp/vhpc-" in rig.execs[-1] and not rig.world.hosts[HOST].tmp  # no file is left
+    rig.world.set_fault("tmp_full", HOST)  # no room for the file
+    assert shown() == by_json and len(by_json) > 20 and " -j " in rig.execs[-1]
+    rig.world.clear_fault("tmp_full", HOST)
+    monkeypatch.setattr(mlxconfig, "JSON_SINCE", "99")
+    assert shown() == by_json and " -j " not in rig.execs[-1]
 
 
 def test_a_star_is_not_taken_for_pending():

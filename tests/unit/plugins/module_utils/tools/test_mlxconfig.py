@@ -150,6 +150,8 @@ def test_number(value, number):
 
 
 def test_argument_lists():
+    assert mlxconfig.query_args("mt4119_pciconf0", json_file="/tmp/q") == ["-d", "mt4119_pciconf0", "-e", "-j", "/tmp/q", "q"]
+    assert [mlxconfig.has_json(version) for version in ("4.18.1.14-0", "4.30.1.8-0", "4.31.0.149-0", "4.36.0.147-0", "")] == [False, False, True, True, False]
     assert mlxconfig.query_args("mt4119_pciconf0", ["LINK_TYPE_P1"]) == ["-d", "mt4119_pciconf0", "-e", "q", "LINK_TYPE_P1"]
     assert mlxconfig.set_args("mt4119_pciconf0", {"LINK_TYPE_P1": 1, "SRIOV_EN": 0}) == [
         "-d", "mt4119_pciconf0", "-y", "set", "LINK_TYPE_P1=1", "SRIOV_EN=0"]
