@@ -7,6 +7,7 @@
 import lzma
 import re
 
+from ansible_collections.vhpc.rdma.plugins.module_utils import packages as packages_of
 from ansible_collections.vhpc.rdma.plugins.module_utils.errors import RdmaError
 
 # What a guest needs for verbs, the connection manager, the port tools and perftest, by family of distributions.
@@ -61,21 +62,10 @@ def packages(system):
 
 def version(system):
     """The version of the installed rdma-core with its release, without an epoch; empty when it is not there."""
-    if system.find("rpm"):
-        code, out, dummy = system.run(["rpm", "-q", "--qf", "%{VERSION}-%{RELEASE}\\n", "rdma-core"], timeout=60)
-        return out.split()[0] if not code and out.split() else ""
-    if system.find("dpkg-query"):
-        code, out, dummy = system.run(["dpkg-query", "-W", "-f", "${db:Status-Status} ${Version}\\n", "rdma-core"], timeout=60)
-        words = out.split()
-        return words[1].split(":", 1)[-1] if not code and len(words) == 2 and words[0] == "installed" else ""
-    return ""
+    return packages_of.version(system, "rdma-core")
 
 
-def is_version(found, wanted):
-    """Whether rdma-core is the wanted one; a wanted version without a release takes every release of it."""
-    if not wanted:
-        return bool(found)
-    return found == wanted or found.startswith(wanted + "-") or found.startswith(wanted + ".")
+is_version = packages_of.is_version
 
 
 def missing_modules(system):

@@ -10,6 +10,8 @@ from ansible_collections.vhpc.rdma.plugins.module_utils.errors import ParseError
 from ansible_collections.vhpc.rdma.plugins.module_utils.tools import ofed
 
 LIMITS_DIR = "/etc/security/limits.d"
+SYSTEMD = "/etc/systemd/system.conf"
+SYSTEMD_LIMITS = SYSTEMD + ".d/90-vhpc-rdma.conf"
 MODULES = ("mlx5_core", "mlx5_ib", "ib_core")
 # What the installer's documented return codes mean: (text, hint).
 RETURN_CODES = {
@@ -57,6 +59,9 @@ def loaded(system, version):
         told = True
         if out.strip() != running:
             return False, "the running %s (srcversion %s) is not the installed one (%s)" % (module, running, out.strip())
+    drifted = drift(system)
+    if drifted:
+        return False, drifted
     running = system.line("/sys/module/mlx5_core/version")
     short = ".".join(version.split(".")[:3])
     if running and version and not running.startswith(short):
@@ -64,6 +69,35 @@ def loaded(system, version):
     if told or running:
         return True, ""
     return None, "neither /sys/module/mlx5_core nor modinfo tells a version"
+
+
+def kernel(system):
+    """Release of the running kernel; empty when nobody tells."""
+    return system.run(["uname", "-r"], timeout=10)[1].strip() if system.find("uname") else ""
+
+
+def drift(system):
+    """What is wrong when the running kernel is another one than the vendor's modules were built for; empty when it has them."""
+    if not system.find("modinfo"):
+        return ""
+    code, out, dummy = system.run(["modinfo", "-n", "mlx5_core"], timeout=30)
+    # The vendor's lie in extra, updates or weak-updates.
+    if code or not re.match(r"^(?:/usr)?/lib/modules/[^/]+/kernel/", out.strip()):
+        return ""
+    return "the running kernel %s has none of its modules: modprobe would take %s" % (kernel(system), out.strip())
+
+
+def dkms_missing(text, release):
+    """The modules that dkms status lists and that are not installed for a kernel."""
+    names, there = [], set()
+    for line in text.splitlines():
+        match = re.match(r"^\s*([\w.+-]+)(?:/|,\s*)[^,:]+(?:,\s*([^,:]+),\s*[^,:]+)?:\s*(\w+)", line)
+        if match:
+            if match.group(1) not in names:
+                names.append(match.group(1))
+            if match.group(2) == release and match.group(3) == "installed":
+                there.add(match.group(1))
+    return [name for name in names if name not in there]
 
 
 def state(system):
@@ -80,26 +114,42 @@ def is_version(found, wanted):
     return bool(found) and bare(found) == bare(wanted)
 
 
-def memlock(texts):
-    """What limits.conf files say on locked memory: dict(soft, hard) of the lines for everybody; the last line wins.
+def memlock(texts, who="*"):
+    """What limits.conf files say on locked memory: dict(soft, hard) of the lines for who; the last line wins.
 
-    texts: contents of /etc/security/limits.conf and then limits.d, in the order in which PAM reads them.
+    texts: contents of /etc/security/limits.conf and then limits.d, in the order in which PAM reads them. The lines for everybody (*) do not hold for root.
     """
     out = dict(soft="", hard="")
     for text in texts:
         for line in text.splitlines():
-            match = re.match(r"^\s*\*\s+(soft|hard|-)\s+memlock\s+(\S+)", line)
-            if match:
-                value = "unlimited" if match.group(2) in ("-1", "infinity") else match.group(2)
-                for side in ("soft", "hard") if match.group(1) == "-" else (match.group(1),):
+            match = re.match(r"^\s*(\*|root)\s+(soft|hard|-)\s+memlock\s+(\S+)", line)
+            if match and match.group(1) == who:
+                value = "unlimited" if match.group(3) in ("-1", "infinity") else match.group(3)
+                for side in ("soft", "hard") if match.group(2) == "-" else (match.group(2),):
                     out[side] = value
     return out
 
 
-def read_memlock(system):
+def read_memlock(system, who="*"):
     """The configured limits of locked memory."""
     names = ["/etc/security/limits.conf"] + system.glob(LIMITS_DIR + "/*.conf")
-    return memlock([system.read(name, "") for name in names])
+    return memlock([system.read(name, "") for name in names], who)
+
+
+def systemd_memlock(text):
+    """A limit of ours as systemd writes it."""
+    return "infinity" if text == "unlimited" else text + "K"
+
+
+def read_systemd_memlock(system):
+    """DefaultLimitMEMLOCK of the services, as the last file says it; empty when none does, None where systemd does not run."""
+    if not system.is_dir("/run/systemd/system"):
+        return None
+    value = ""
+    for name in [SYSTEMD] + system.glob(SYSTEMD + ".d/*.conf"):
+        for match in re.finditer(r"^\s*DefaultLimitMEMLOCK\s*=\s*(\S*)", system.read(name, ""), re.M):
+            value = match.group(1)
+    return value
 
 
 def installer_failure(code, text):

@@ -27,6 +27,63 @@ def missing(system, names):
                     "install the prerequisites yourself and give prerequisites: []", code="RPM")
 
 
+def version(system, name):
+    """The version of an installed package with its release, without an epoch; empty when it is not there."""
+    if system.find("rpm"):
+        code, out, dummy = system.run(["rpm", "-q", "--qf", "%{VERSION}-%{RELEASE}\\n", name], timeout=60)
+        return out.split()[0] if not code and out.split() else ""
+    if system.find("dpkg-query"):
+        code, out, dummy = system.run(["dpkg-query", "-W", "-f", "${db:Status-Status} ${Version}\\n", name], timeout=60)
+        words = out.split()
+        return words[1].split(":", 1)[-1] if not code and len(words) == 2 and words[0] == "installed" else ""
+    return ""
+
+
+def is_version(found, wanted):
+    """Whether an installed version is the wanted one; a wanted version without a release takes every release of it."""
+    if not wanted:
+        return bool(found)
+    return found == wanted or found.startswith(wanted + "-") or found.startswith(wanted + ".")
+
+
+def of_file(system, path):
+    """(name, version with its release, without an epoch) of a package that lies in a file."""
+    if path.endswith(".rpm"):
+        argv = ["rpm", "-qp", "--nosignature", "--qf", "%{NAME} %{VERSION}-%{RELEASE}\\n", path]
+    elif path.endswith(".deb"):
+        argv = ["dpkg-deb", "-W", "--showformat", "${Package} ${Version}\\n", path]
+    else:
+        raise RdmaError("read the package %s" % path, system.name(), "its name ends neither in .rpm nor in .deb", "give the package of the guest's family",
+                        code="PACKAGE_FILE")
+    code, out, err = system.run(argv, timeout=60)
+    words = out.split()
+    if code or len(words) != 2:
+        raise RdmaError("read the package %s" % path, system.name(), (err or out).strip() or "return code %d" % code, "copy the file again",
+                        code="PACKAGE_FILE")
+    return words[0], words[1].split(":", 1)[-1]
+
+
+def install_file(system, path, timeout):
+    """Install one package from a file, and have the package manager forget what it knew of repositories."""
+    argv = ["rpm", "-U", "--oldpackage", path] if path.endswith(".rpm") else ["dpkg", "-i", path]
+    code, out, err = system.run(argv, timeout=timeout)
+    if code:
+        raise RdmaError("install the package %s" % path, system.name(), (err or out).strip()[-400:], "see that it is the one of this distribution",
+                        code="PACKAGE_FILE")
+    program = next((program for program, dummy in MANAGERS if system.find(program)), "")
+    if program:
+        argv = {"apt-get": ["apt-get", "-q", "update"], "zypper": ["zypper", "--non-interactive", "refresh"]}.get(program, [program, "clean", "all"])
+        system.run(argv, timeout=timeout)
+
+
+def pinned(system, name, wanted):
+    """How the package manager is asked for one version of a package."""
+    program = next((program for program, dummy in MANAGERS if system.find(program)), "")
+    if program == "apt-get":
+        return "%s=%s" % (name, wanted if "-" in wanted else wanted + "-*")
+    return "%s=%s" % (name, wanted) if program == "zypper" else "%s-%s" % (name, wanted)
+
+
 MANAGERS = (
     ("dnf", ["dnf", "-y", "install"]),
     ("yum", ["yum", "-y", "install"]),

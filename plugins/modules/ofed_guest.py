@@ -35,12 +35,14 @@ options:
     description:
       - Where RDMA comes from. V(mlnx_ofed) is the tarball with C(mlnxofedinstall).
       - V(inbox) is the distribution, its kernel's own modules with C(rdma-core) and C(perftest) from its repositories.
+      - V(doca) is the vendor's repository with the package C(doca-ofed), the successor of the tarball.
     type: str
-    choices: [mlnx_ofed, inbox]
+    choices: [mlnx_ofed, inbox, doca]
     default: mlnx_ofed
   version:
     description:
-      - The exact version, such as V(5.4-3.0.3.0). Needed for O(provider=mlnx_ofed).
+      - The exact version, such as V(5.4-3.0.3.0). Needed for O(provider=mlnx_ofed) and O(provider=doca).
+      - With O(provider=doca) the version of the package C(doca-ofed); one without a release takes every release of it.
       - With O(provider=inbox) the version of C(rdma-core) that must be there; when left out, the one of the distribution is as good as any.
     type: str
   packages:
@@ -53,9 +55,10 @@ options:
     description:
       - The tarball, or the directory it was unpacked to, as an absolute path on the guest.
       - Needed only where the version has to be installed.
+      - With O(provider=doca) the C(doca-host) package (rpm or deb) that brings the repository. Left out where the guest has the repository already.
     type: str
   checksum:
-    description: What the tarball must be, as V(sha256:...).
+    description: What the tarball or the package of O(source) must be, as V(sha256:...).
     type: str
   prerequisites:
     description:
@@ -77,14 +80,17 @@ options:
     description:
       - How new modules become the running ones.
       - With O(provider=inbox) only what user space still misses is loaded, and only V(none) prevents that.
-      - V(openibd) restarts C(/etc/init.d/openibd). It is refused where the guest's own default route runs over such a card.
+      - V(openibd) restarts C(/etc/init.d/openibd), and never by force.
+      - Where the way to the guest, its root disk or another mounted file system stands on that driver, V(openibd) becomes V(reboot).
       - V(reboot) reports that the guest must be rebooted.
       - V(none) leaves the running modules alone.
     type: str
     choices: [openibd, reboot, none]
     default: openibd
   memlock:
-    description: Limit of locked memory for all users, V(unlimited) or a number of KiB. Empty leaves the limits alone.
+    description:
+      - Limit of locked memory for all users, for root, and, where systemd runs, for services (C(DefaultLimitMEMLOCK)).
+      - V(unlimited) or a number of KiB. Empty leaves the limits alone.
     type: str
     default: unlimited
   memlock_file:
@@ -102,8 +108,10 @@ options:
     type: str
     default: /
 notes:
-  - The limit in C(limits.d) counts for sessions that start after it was written. Services that systemd starts have a limit of
-    their own (C(LimitMEMLOCK=infinity) in the unit of slurmd, for example).
+  - The limit in C(limits.d) counts for sessions, and that of systemd for services, that start after it was written. A unit that has a
+    C(LimitMEMLOCK) of its own keeps that.
+  - A kernel for which the vendor's driver was not built is noticed on every run. MLNX_OFED is then installed again only if
+    O(installer_arguments) has C(--add-kernel-support); with O(provider=doca) DKMS builds the modules, where it is installed.
 """
 
 EXAMPLES = r"""
@@ -116,6 +124,13 @@ EXAMPLES = r"""
 - name: What the distribution has
   vhpc.rdma.ofed_guest:
     provider: inbox
+
+- name: The vendor's repository, from the package that brings it
+  vhpc.rdma.ofed_guest:
+    provider: doca
+    version: 3.2.1
+    source: /root/doca-host.rpm
+    reload: reboot
 
 - name: Install now, reboot later
   vhpc.rdma.ofed_guest:
@@ -172,13 +187,13 @@ import os
 import tarfile
 
 from ansible_collections.vhpc.rdma.plugins.module_utils import guest as wrapper
-from ansible_collections.vhpc.rdma.plugins.module_utils import inbox, ofed_state, packages
+from ansible_collections.vhpc.rdma.plugins.module_utils import doca, inbox, ofed_state, packages, uses
 from ansible_collections.vhpc.rdma.plugins.module_utils.changes import Changes
 from ansible_collections.vhpc.rdma.plugins.module_utils.errors import ParseError, RdmaError
 from ansible_collections.vhpc.rdma.plugins.module_utils.tools import ofed as tool
 
 SPEC = dict(
-    provider=dict(type="str", choices=["mlnx_ofed", "inbox"], default="mlnx_ofed"),
+    provider=dict(type="str", choices=["mlnx_ofed", "inbox", "doca"], default="mlnx_ofed"),
     version=dict(type="str"),
     packages=dict(type="list", elements="str"),
     source=dict(type="str"),
@@ -197,6 +212,7 @@ OPENIBD = "/etc/init.d/openibd"
 UNPACKED = "/var/tmp/vhpc_rdma/ofed"
 LIMITS = "# Written by vhpc.rdma: RDMA programs lock the memory that the card reads and writes.\n* soft memlock %s\n* hard memlock %s\n" \
          "# The lines for everybody are not for root.\nroot soft memlock %s\nroot hard memlock %s\n"
+SYSTEMD = "# Written by vhpc.rdma: services lock memory for RDMA too.\n[Manager]\nDefaultLimitMEMLOCK=%s\n"
 
 
 def with_kernel(guest, names):
@@ -210,14 +226,26 @@ def with_kernel(guest, names):
 
 
 def plan_limits(guest, changes):
-    """Whether the limit of locked memory has to be written."""
-    wanted, limits = guest.params["memlock"], ofed_state.read_memlock(guest.system)
+    """Which limits of locked memory have to be written: some of "limits" and "systemd"."""
+    wanted, out = guest.params["memlock"], []
     if wanted and wanted != "unlimited" and not wanted.isdigit():
         raise RdmaError("set memlock to %s" % wanted, guest.host, "it is neither unlimited nor a number of KiB", "take unlimited", code="MEMLOCK")
-    if not wanted or limits == dict(soft=wanted, hard=wanted):
-        return False
-    changes.add("limits", "memlock", limits["soft"] or "system's default", wanted, reason="RDMA programs lock memory")
-    return True
+    if not wanted:
+        return out
+    limits, roots = (ofed_state.read_memlock(guest.system, who) for who in ("*", "root"))
+    both = dict(soft=wanted, hard=wanted)
+    if limits != both:
+        changes.add("limits", "memlock", limits["soft"] or "system's default", wanted, reason="RDMA programs lock memory")
+    elif roots != both:
+        changes.add("limits", "memlock of root", roots["soft"] or "system's default", wanted, reason="the lines for everybody are not for root")
+    if limits != both or roots != both:
+        out.append("limits")
+    services = ofed_state.read_systemd_memlock(guest.system)
+    if services is not None and services != ofed_state.systemd_memlock(wanted):
+        changes.add("limits", "memlock of services", services or "system's default", ofed_state.systemd_memlock(wanted),
+                    reason="limits.d is for sessions; what systemd starts has a limit of its own")
+        out.append("systemd")
+    return out
 
 
 def plan_inbox(guest, changes):
@@ -229,7 +257,7 @@ def plan_inbox(guest, changes):
                         "remove it first (ofed_uninstall.sh), or ask for provider: %s" % (other["provider"] or "mlnx_ofed"), code="OTHER_OFED")
     found = inbox.state(system)
     names = params["packages"] if params["packages"] is not None else inbox.packages(system)
-    view = dict(found=found, install=False, reload=False, limits=plan_limits(guest, changes), modules=[], at_boot=False)
+    view = dict(found=found, install=False, rebuild=False, reload=False, limits=plan_limits(guest, changes), modules=[], at_boot=False)
     view["packages"] = packages.missing(system, with_kernel(guest, params["prerequisites"] + names))
     for name in view["packages"]:
         changes.add("packages", name, "absent", "present", reason="RDMA of the distribution")
@@ -249,50 +277,109 @@ def plan_inbox(guest, changes):
     return view
 
 
+def source_is_there(guest, found):
+    """Refuse an installation that has nothing to install from."""
+    params = guest.params
+    if not params["source"]:
+        raise RdmaError("install OFED %s" % params["version"], guest.host, "%s is there and no source is given" % (found["installed"] or "no OFED"),
+                        "give source, the tarball's path on the guest", code="NO_SOURCE")
+    if not guest.system.exists(params["source"]):
+        raise RdmaError("install OFED %s" % params["version"], guest.host, "there is no %s on the guest" % params["source"],
+                        "copy the tarball to the guest or mount the file system that has it", code="NO_SOURCE")
+
+
+def plan_reload(guest, changes, view):
+    """How the installed modules become the running ones."""
+    params, found = guest.params, view["found"]
+    replaced = view["install"] or view["rebuild"]
+    if not replaced and found["loaded"] is not False or params["reload"] == "none":
+        return
+    standing = uses.of_driver(guest.system) if params["reload"] == "openibd" else []
+    if params["reload"] == "openibd" and not standing:
+        view["reload"] = True
+        changes.add("OFED", "running modules", "those of %s" % (found["version"] or "the distribution") if replaced else found["loaded_reason"],
+                    "those of %s" % params["version"], reason="restart of openibd")
+        return
+    why = "a restart of openibd would cut what stands on the driver: %s" % "; ".join(standing) if standing else ""
+    if replaced:
+        changes.add("OFED", "running modules", "those of %s" % (found["version"] or "the distribution"), "those of %s" % params["version"], reboot="guest",
+                    reason=why)
+    else:
+        changes.wait_for_reboot("OFED %s is installed and not loaded: %s%s" % (params["version"], found["loaded_reason"], why and " (%s)" % why), "guest")
+
+
+def plan_drift(guest, view):
+    """Why the modules of the running kernel have to be built; empty when they are there."""
+    if view["install"] or not view["found"]["version"] or guest.params["reload"] == "none" or "--user-space-only" in guest.params["installer_arguments"]:
+        return ""
+    return ofed_state.drift(guest.system)
+
+
+def plan_doca(guest, changes):
+    """What is, and the steps to the vendor's repository and its doca-ofed."""
+    params, system = guest.params, guest.system
+    other = ofed_state.installed(system)
+    if other["provider"] not in ("", "doca"):
+        raise RdmaError("use DOCA", guest.host, "%s is installed, whose files those of DOCA would meet" % other["name"],
+                        "remove it first (ofed_uninstall.sh), or ask for provider: mlnx_ofed", code="OTHER_OFED")
+    found = doca.state(system)
+    view = dict(found=found, install=not (found["version"] and packages.is_version(found["version"], params["version"])), rebuild=False, reload=False,
+                modules=[], repository="")
+    view["limits"] = plan_limits(guest, changes)
+    view["packages"] = packages.missing(system, with_kernel(guest, params["prerequisites"]))
+    for name in view["packages"]:
+        changes.add("packages", name, "absent", "present", reason="prerequisite of DOCA")
+    if view["install"]:
+        if params["source"]:
+            source_is_there(guest, found)
+            name, wanted = packages.of_file(system, params["source"])
+            there = packages.version(system, name)
+            if there != wanted:
+                view["repository"] = name
+                changes.add("repository", name, there or "absent", wanted, reason="brings the repository of DOCA")
+        changes.add("OFED", doca.PACKAGE, found["version"] or "absent", params["version"])
+    drift = plan_drift(guest, view)
+    if drift:
+        view["rebuild"] = doca.unbuilt(system, "") is not None
+        if not view["rebuild"]:
+            raise RdmaError("use DOCA %s" % found["version"], guest.host, drift, "install the modules' packages for this kernel (doca-kernel-support builds them), "
+                            "or boot the kernel that they were built for", code="KERNEL_DRIFT")
+        changes.add("OFED", "kernel modules", "none for kernel %s" % ofed_state.kernel(system), "built by DKMS", reason=drift)
+    plan_reload(guest, changes, view)
+    return view
+
+
 def plan(guest, changes):
     """What is, and the steps to what is wanted."""
     params, system = guest.params, guest.system
-    if params["provider"] == "inbox":
-        return plan_inbox(guest, changes)
+    if params["provider"] != "mlnx_ofed":
+        return (plan_inbox if params["provider"] == "inbox" else plan_doca)(guest, changes)
     found = ofed_state.state(system)
-    view = dict(found=found, install=not ofed_state.is_version(found["installed"], params["version"]), packages=[], reload=False, modules=[])
+    if found["provider"] == "doca":
+        raise RdmaError("use MLNX_OFED", guest.host, "%s is installed, which came as packages of DOCA" % found["installed"],
+                        "remove it first with the package manager, or ask for provider: doca", code="OTHER_OFED")
+    view = dict(found=found, install=not ofed_state.is_version(found["installed"], params["version"]), rebuild=False, packages=[], reload=False, modules=[])
     view["limits"] = plan_limits(guest, changes)
     view["packages"] = packages.missing(system, with_kernel(guest, params["prerequisites"]))
     for name in view["packages"]:
         changes.add("packages", name, "absent", "present", reason="prerequisite of the installer")
-    reboots = "guest" if params["reload"] == "reboot" else ""
-    if view["install"]:
-        if not params["source"]:
-            raise RdmaError("install OFED %s" % params["version"], guest.host, "%s is there and no source is given" % (found["installed"] or "no OFED"),
-                            "give source, the tarball's path on the guest", code="NO_SOURCE")
-        if not system.exists(params["source"]):
-            raise RdmaError("install OFED %s" % params["version"], guest.host, "there is no %s on the guest" % params["source"],
-                            "copy the tarball to the guest or mount the file system that has it", code="NO_SOURCE")
+    drift = plan_drift(guest, view)
+    if drift and "--add-kernel-support" not in params["installer_arguments"]:
+        raise RdmaError("use OFED %s" % found["version"], guest.host, drift, "give --add-kernel-support in installer_arguments and the source, so that they are "
+                        "built for this kernel, or boot the kernel that the release was built for", code="KERNEL_DRIFT")
+    if view["install"] or drift:
+        source_is_there(guest, found)
         if "--add-kernel-support" in params["installer_arguments"] and inbox.secure_boot(system):
             raise RdmaError("install OFED %s" % params["version"], guest.host,
                             "EFI Secure Boot is on in this VM, and modules that are built here (--add-kernel-support) are signed by nobody", SIGNED,
                             code="SECURE_BOOT")
-        changes.add("OFED", "version", found["version"] or "none", params["version"], reboot=reboots)
-    if view["install"] or found["loaded"] is False:
-        view["reload"] = params["reload"] == "openibd"
-        if view["reload"]:
-            changes.add("OFED", "running modules", "those of %s" % (found["version"] or "the distribution") if view["install"] else found["loaded_reason"],
-                        "those of %s" % params["version"], reason="restart of openibd")
-        elif params["reload"] == "reboot" and not view["install"]:
-            changes.wait_for_reboot("OFED %s is installed and not loaded: %s" % (params["version"], found["loaded_reason"]), "guest")
+        if drift:
+            changes.add("OFED", "kernel modules", "none for kernel %s" % ofed_state.kernel(system), "built by the installer", reason=drift)
+        else:
+            changes.add("OFED", "version", found["version"] or "none", params["version"])
+        view["install"] = True
+    plan_reload(guest, changes, view)
     return view
-
-
-def refuse_restart_of_own_network(guest):
-    """A restart of openibd unloads the driver of every such card: not where the way to the guest runs over one."""
-    system = guest.system
-    for line in system.read("/proc/net/route", "").splitlines()[1:]:
-        fields = line.split()
-        if len(fields) > 2 and fields[1] == "00000000":
-            driver = system.link("/sys/class/net/%s/device/driver" % fields[0]).rsplit("/", 1)[-1]
-            if driver.startswith("mlx"):
-                raise RdmaError("restart openibd", guest.host, "the default route runs over %s, whose driver %s would be unloaded" % (fields[0], driver),
-                                "use reload: reboot", code="OWN_NETWORK")
 
 
 def unpack(guest):
@@ -370,7 +457,6 @@ def refuse_unsigned(guest):
 
 def restart(guest):
     """Restart openibd and believe its words rather than its return code alone."""
-    refuse_restart_of_own_network(guest)
     code, out, err = guest.system.run([OPENIBD, "restart"], timeout=300)
     try:
         told = tool.parse_openibd(out + "\n" + err)
@@ -382,16 +468,42 @@ def restart(guest):
                         data=dict(rc=code, stdout=out, stderr=err))
 
 
+def apply_doca(guest, view):
+    """The repository, the package at its version, and the modules of the running kernel."""
+    params, system = guest.params, guest.system
+    if view["repository"]:
+        if params["checksum"]:
+            check(guest, system.path(params["source"]))
+        packages.install_file(system, params["source"], params["timeout"])
+    if view["install"]:
+        packages.install(system, [packages.pinned(system, doca.PACKAGE, params["version"])], params["timeout"])
+    release = ofed_state.kernel(system)
+    if view["rebuild"] or view["install"] and doca.unbuilt(system, release):
+        code, out, err = system.run(["dkms", "autoinstall", "-k", release], timeout=params["timeout"])
+        missing = doca.unbuilt(system, release)
+        if code or missing:
+            raise RdmaError("build the modules of DOCA for kernel %s" % release, guest.host,
+                            "DKMS has not installed %s" % ", ".join(missing) if missing else (err or out).strip()[-400:],
+                            "install the headers of that kernel, and read the make.log that DKMS names", code="DKMS",
+                            data=dict(stdout=out[-4000:], stderr=err[-4000:]))
+
+
 def apply(guest, view):
     params, system = guest.params, guest.system
-    if view["limits"]:
+    if "limits" in view["limits"]:
         system.write("%s/%s" % (ofed_state.LIMITS_DIR, params["memlock_file"]), LIMITS % ((params["memlock"],) * 4), mode=0o644)
+    if "systemd" in view["limits"]:
+        system.write(ofed_state.SYSTEMD_LIMITS, SYSTEMD % ofed_state.systemd_memlock(params["memlock"]), mode=0o644)
+        system.run(["systemctl", "daemon-reexec"], timeout=120)
     if view["packages"]:
         packages.install(system, view["packages"], params["timeout"])
-    if view["install"]:
+    if params["provider"] == "doca":
+        apply_doca(guest, view)
+    elif view["install"]:
         install(guest)
-    if view["reload"]:
+    if params["provider"] != "inbox" and params["reload"] != "none" and (view["reload"] or view["install"] or view["rebuild"]):
         refuse_unsigned(guest)
+    if view["reload"]:
         restart(guest)
     if view.get("at_boot"):
         system.write(inbox.AT_BOOT, inbox.AT_BOOT_TEXT, mode=0o644)
@@ -405,18 +517,28 @@ def apply(guest, view):
 def read_back(guest, view):
     """Fail when the guest does not hold what was asked."""
     params = guest.params
-    if params["memlock"] and ofed_state.read_memlock(guest.system) != dict(soft=params["memlock"], hard=params["memlock"]):
-        raise RdmaError("set memlock to %s" % params["memlock"], guest.host, "another file in %s, read later, says otherwise" % ofed_state.LIMITS_DIR,
+    wanted = params["memlock"]
+    if wanted and any(ofed_state.read_memlock(guest.system, who) != dict(soft=wanted, hard=wanted) for who in ("*", "root")):
+        raise RdmaError("set memlock to %s" % wanted, guest.host, "another file in %s, read later, says otherwise" % ofed_state.LIMITS_DIR,
                         "remove that line, or choose a memlock_file that sorts after it", code="READ_BACK")
+    if wanted and ofed_state.read_systemd_memlock(guest.system) not in (None, ofed_state.systemd_memlock(wanted)):
+        raise RdmaError("set the services' memlock to %s" % wanted, guest.host, "another file in %s.d, read later, says otherwise" % ofed_state.SYSTEMD,
+                        "remove that line", code="READ_BACK")
     if view["packages"] and packages.missing(guest.system, view["packages"]):
         raise RdmaError("install %s" % ", ".join(view["packages"]), guest.host, "they are still missing afterwards", code="READ_BACK")
     if params["provider"] == "inbox":
         return read_back_inbox(guest)
-    found = ofed_state.state(guest.system)
-    if not ofed_state.is_version(found["installed"], params["version"]):
-        raise RdmaError("install OFED %s" % params["version"], guest.host, "ofed_info -s tells %s afterwards" % (found["installed"] or "nothing"),
-                        "read the installer's log", code="READ_BACK")
-    if found["loaded"] is False and params["reload"] == "openibd":
+    if params["provider"] == "doca":
+        found = doca.state(guest.system)
+        if not found["version"] or not packages.is_version(found["version"], params["version"]):
+            raise RdmaError("install %s %s" % (doca.PACKAGE, params["version"]), guest.host, "it is %s afterwards" % (found["version"] or "absent"),
+                            "see which versions the repository has", code="READ_BACK")
+    else:
+        found = ofed_state.state(guest.system)
+        if not ofed_state.is_version(found["installed"], params["version"]):
+            raise RdmaError("install OFED %s" % params["version"], guest.host, "ofed_info -s tells %s afterwards" % (found["installed"] or "nothing"),
+                            "read the installer's log", code="READ_BACK")
+    if found["loaded"] is False and view["reload"]:
         raise RdmaError("load OFED %s" % params["version"], guest.host, found["loaded_reason"],
                         "see whether modprobe takes the distribution's modules (modinfo -n mlx5_core), rebuild the initramfs, or use reload: reboot",
                         code="READ_BACK")
@@ -446,7 +568,7 @@ def work(guest):
 
 
 def main():
-    wrapper.run(SPEC, work, required_if=[("provider", "mlnx_ofed", ["version"])])
+    wrapper.run(SPEC, work, required_if=[("provider", "mlnx_ofed", ["version"]), ("provider", "doca", ["version"])])
 
 
 if __name__ == "__main__":

@@ -8,7 +8,7 @@ import tarfile
 
 import pytest
 
-from ansible_collections.vhpc.rdma.plugins.module_utils import ofed_state
+from ansible_collections.vhpc.rdma.plugins.module_utils import ofed_state, uses
 from ansible_collections.vhpc.rdma.plugins.module_utils.errors import RdmaError
 from ansible_collections.vhpc.rdma.plugins.module_utils.system import System
 from ansible_collections.vhpc.rdma.plugins.modules import ofed_guest
@@ -155,12 +155,77 @@ def test_openibd_in_use_is_a_failure_with_its_own_words(tree):
     assert err.code == "OPENIBD" and "nvme_rdma" in err.why and "reboot" in err.hint
 
 
-def test_openibd_is_not_restarted_under_the_way_to_the_guest(tree):
-    tree.write("proc/net/route", "Iface\tDestination\tGateway\nens224\t00000000\t0102000A")
-    (tree.root / "sys/class/net/ens224/device").mkdir(parents=True)
-    (tree.root / "sys/class/net/ens224/device/driver").symlink_to("../../../bus/pci/drivers/mlx5_core")
-    err = failure(tree)
-    assert err.code == "OWN_NETWORK" and "ens224" in err.why and log(tree, "openibd.log") == []
+def stands_on(tree, name, driver="mlx5_core"):
+    """A network device with its driver."""
+    (tree.root / "sys/class/net" / name / "device").mkdir(parents=True)
+    (tree.root / "sys/class/net" / name / "device/driver").symlink_to("../../../bus/pci/drivers/" + driver)
+
+
+ROUTE = "Iface\tDestination\tGateway\n%s\t00000000\t0102000A"
+
+
+def standing(tree, what):
+    """Something in the guest that would be gone without the driver, and the word by which it is told."""
+    if what == "default route":
+        tree.write("proc/net/route", ROUTE % "ens224")
+        stands_on(tree, "ens224")
+        return "ens224"
+    if what == "default route of IPv6 over a bond":
+        tree.write("proc/net/ipv6_route", "%s 00 %s 00 %s 00000400 00000001 00000000 00000003     bond0" % (("0" * 32,) * 3))
+        for name in ("vlan9", "bond0"):
+            (tree.root / "sys/class/net" / name).mkdir()
+        (tree.root / "sys/class/net/bond0/lower_vlan9").symlink_to("../vlan9")
+        (tree.root / "sys/class/net/vlan9/lower_ens161").symlink_to("../ens161")
+        stands_on(tree, "ens161")
+        return "ens161"
+    if what == "root disk":
+        tree.write("proc/mounts", "/dev/mapper/vg-root / xfs rw 0 0")
+        for folder in ("dev/mapper", "sys/class/block/dm-0/slaves/nvme0n1", "sys/class/nvme/nvme0"):
+            (tree.root / folder).mkdir(parents=True)
+        (tree.root / "dev/mapper/vg-root").symlink_to("../dm-0")
+        tree.write("sys/class/nvme/nvme0/transport", "rdma")
+        return "vg-root"
+    if what == "root over NFS":
+        tree.write("proc/mounts", "192.0.2.9:/vm01 / nfs4 rw,vers=4.2,proto=tcp,addr=192.0.2.9 0 0")
+        ip = (tree.root / "usr/bin/ip").read_text()
+        tree.program("ip", ip.replace("rows = []", 'if "route" in sys.argv:\n    sys.exit(print("192.0.2.9 dev ens224 src 192.0.2.11 uid 0"))\nrows = []'))
+        stands_on(tree, "ens224")
+        return "ens224"
+    tree.write("proc/mounts", {"NFS": "192.0.2.9:/home /home nfs4 rw,vers=4.2,proto=rdma,addr=192.0.2.9 0 0",
+                               "Lustre": "192.0.2.8@o2ib:/scratch /scratch lustre rw 0 0"}[what])
+    return {"NFS": "/home", "Lustre": "/scratch"}[what]
+
+
+THINGS = ("default route", "default route of IPv6 over a bond", "root disk", "root over NFS", "NFS", "Lustre")
+
+
+@pytest.mark.parametrize("what", THINGS)
+def test_what_stands_on_the_driver_makes_a_restart_of_openibd_a_reboot(tree, what):
+    word = standing(tree, what)
+    planned = run(tree, check=True)
+    done = run(tree)
+    assert planned["changes"] == done["changes"] and planned["reboot_required"] and done["reboot_required"]
+    assert word in done["changes"][-1]["reason"] and log(tree, "openibd.log") == [] and done["ofed"]["version"] == WANTED
+    again = run(tree)
+    assert not again["changed"] and again["reboot_required"] and word in again["reboot_reasons"][0] and log(tree, "openibd.log") == []
+    tree.write("sys/module/mlx5_core/srcversion", "NEW")
+    assert not run(tree)["reboot_required"]
+
+
+def test_what_stands_on_another_driver_is_in_nobodys_way(tree):
+    tree.write("proc/net/route", ROUTE % "ens192")
+    stands_on(tree, "ens192", "vmxnet3")
+    tree.write("proc/mounts", "/dev/nvme0n1p2 / xfs rw 0 0\n192.0.2.9:/home /home nfs4 rw,proto=tcp,addr=192.0.2.9 0 0")
+    tree.write("sys/class/nvme/nvme0/transport", "pcie")
+    assert run(tree)["ofed"]["loaded"] is True and log(tree, "openibd.log") == ["restart"]
+
+
+def test_the_way_of_this_session_counts_too(tree):
+    system = System(str(tree.root))
+    assert uses.of_driver(system, "192.0.2.1 50022 192.0.2.11 22") == []
+    stands_on(tree, "ens192")
+    assert "ens192" in uses.of_driver(system, "192.0.2.1 50022 192.0.2.11 22")[0]
+    assert uses.of_driver(system, "192.0.2.1 50022 192.0.2.99 22") == uses.of_driver(system, "") == []
 
 
 def test_sources_that_are_not_there_or_not_right_are_refused_before_installing(tree):
@@ -194,11 +259,38 @@ def test_a_package_that_no_repository_has_is_named(tree):
     assert err.code == "PACKAGES" and "nowhere" in err.why and log(tree, "installer.log") == []
 
 
+def limit_steps(done):
+    return [(step["name"], step["before"], step["after"]) for step in done["changes"] if step["thing"] == "limits"]
+
+
 def test_memlock_is_left_alone_when_it_is_right_or_not_asked_for(tree):
-    (tree.root / "etc/security/limits.d/site.conf").write_text("* - memlock -1\n")
-    assert "memlock" not in [step["name"] for step in run(tree)["changes"]]
+    (tree.root / "etc/security/limits.d/site.conf").write_text("* - memlock -1\nroot - memlock infinity\n")
+    assert limit_steps(run(tree)) == []
+    (tree.root / "etc/security/limits.d/site.conf").write_text("* - memlock 64\n")
+    assert limit_steps(run(tree, memlock="")) == []
     assert not (tree.root / "etc/security/limits.d/90-vhpc-rdma.conf").exists()
     assert ofed_state.memlock(["* soft memlock 64\n", "* soft memlock unlimited\n* hard memlock 128 # x\n"]) == dict(soft="unlimited", hard="128")
+
+
+def test_lines_for_everybody_are_not_taken_for_root(tree):
+    (tree.root / "etc/security/limits.d/site.conf").write_text("* - memlock unlimited\nroot soft memlock 64\n")
+    (tree.root / "etc/security/limits.d/site.conf").rename(tree.root / "etc/security/limits.d/10-site.conf")
+    assert limit_steps(run(tree)) == [("memlock of root", "64", "unlimited")]
+    assert "root hard memlock unlimited" in (tree.root / "etc/security/limits.d/90-vhpc-rdma.conf").read_text() and not run(tree)["changed"]
+
+
+def test_services_get_the_limit_where_systemd_runs(tree):
+    (tree.root / "run/systemd/system").mkdir(parents=True)
+    tree.program("systemctl", 'echo "$*" >> $(dirname $0)/../../systemctl.log\n')
+    planned, done = run(tree, check=True), run(tree)
+    assert limit_steps(planned) == limit_steps(done) and ("memlock of services", "system's default", "infinity") in limit_steps(done)
+    file = tree.root / "etc/systemd/system.conf.d/90-vhpc-rdma.conf"
+    assert "[Manager]\nDefaultLimitMEMLOCK=infinity\n" in file.read_text() and log(tree, "systemctl.log") == ["daemon-reexec"]
+    assert not run(tree)["changed"] and log(tree, "systemctl.log") == ["daemon-reexec"]
+    assert ("memlock of services", "infinity", "65536K") in limit_steps(run(tree, memlock="65536"))
+    tree.write("etc/systemd/system.conf.d/99-site.conf", "[Manager]\n#DefaultLimitMEMLOCK=1\nDefaultLimitMEMLOCK=8M")
+    err = failure(tree)
+    assert err.code == "READ_BACK" and "services" in err.what
 
 
 def test_a_later_file_that_says_otherwise_is_not_hidden(tree):
@@ -249,3 +341,150 @@ def test_unsigned_modules_do_not_replace_the_running_ones_under_secure_boot(tree
     assert err.value.code == "SECURE_BOOT" and not log(tree, "openibd.log")
     (tree.root / "signer").write_text("Mellanox Technologies signing key\n")
     assert run(tree)["ofed"]["loaded"] is True
+
+
+# ---- another kernel than the one it was installed for ------------------------------------------------------------------------
+
+def drifted(tree):
+    """The guest after an update of its kernel: modprobe finds the kernel's own modules only."""
+    tree.program("uname", "echo 4.18.0-348.el8.x86_64\n")
+    tree.program("modinfo", 'case "$*" in *-n*) [ -e $(dirname $0)/../../built ] && echo /lib/modules/4.18.0-348.el8.x86_64/extra/mlx5_core.ko ||\n'
+                            "echo /lib/modules/4.18.0-348.el8.x86_64/kernel/drivers/net/mlx5_core.ko.xz; exit 0 ;; esac\n" + MODINFO)
+    (tree.root / "installed").write_text("INBOX\n")
+    tree.write("sys/module/mlx5_core/srcversion", "INBOX")
+
+
+def test_a_kernel_without_the_drivers_modules_is_noticed(tree):
+    run(tree)
+    drifted(tree)
+    assert ofed_state.state(System(str(tree.root)))["loaded"] is False
+    for check in (True, False):
+        err = failure(tree, check=check)
+        assert err.code == "KERNEL_DRIFT" and "4.18.0-348" in err.why and "--add-kernel-support" in err.hint
+    assert log(tree, "openibd.log") == ["restart"] and len(log(tree, "installer.log")) == 1
+    assert not run(tree, reload="none")["changed"]
+
+
+def test_with_kernel_support_it_is_installed_again_for_the_new_kernel(tree):
+    run(tree)
+    drifted(tree)
+    tarball(tree, TARBALL, {"MLNX/mlnxofedinstall": (INSTALLER + "touch $top/built\n", 0o755)})
+    planned = run(tree, check=True, installer_arguments=["--add-kernel-support"])
+    done = run(tree, installer_arguments=["--add-kernel-support"])
+    assert planned["changes"] == done["changes"] and [step["name"] for step in done["changes"]] == ["kernel modules", "running modules"]
+    assert done["ofed"]["loaded"] is True and log(tree, "installer.log")[-1] == "--force --without-fw-update --add-kernel-support"
+    assert not run(tree, installer_arguments=["--add-kernel-support"])["changed"]
+
+
+def test_dkms_tells_what_it_has_not_built():
+    text = ("mlnx-ofed-kernel/25.10.OFED.25.10.1.7.1.1, 5.14.0-570.el9.x86_64, x86_64: installed\nkernel-mft-dkms/4.34.0: added\n"
+            "iser, 25.10, 5.14.0-503.el9.x86_64, x86_64: installed (original_module exists)\nsrp/25.10, 5.14.0-570.el9.x86_64, x86_64: built\n")
+    assert ofed_state.dkms_missing(text, "5.14.0-570.el9.x86_64") == ["kernel-mft-dkms", "iser", "srp"]
+    assert ofed_state.dkms_missing("", "5.14.0-570.el9.x86_64") == []
+
+
+# ---- the vendor's repository --------------------------------------------------------------------------------------------------
+
+DOCA = "3.2.1-044000"
+# Package managers that keep "name version" in a file, and what a package in a file is in that file itself.
+DOCA_RPM = """root=$(cd "$(dirname "$0")/../.." && pwd)
+echo "rpm $*" >> $root/packages.log
+case "$*" in
+-qp*) for last; do :; done; cat $root$last 2>/dev/null || cat $last; exit 0 ;;
+-U*) for last; do :; done; cat $last >> $root/packages 2>/dev/null || cat $root$last >> $root/packages; touch $root/repository; exit 0 ;;
+"-q --qf"*) for last; do :; done; grep "^$last " $root/packages | tail -n 1 | cut -d' ' -f2 | grep . || { echo "package $last is not installed"; exit 1; }; exit 0 ;;
+esac
+exit 0
+"""
+DOCA_DNF = """root=$(cd "$(dirname "$0")/../.." && pwd)
+echo "dnf $*" >> $root/packages.log
+for last; do :; done
+[ "$last" = all ] && exit 0
+[ -e $root/repository ] || { echo "Error: Unable to find a match: $last" >&2; exit 1; }
+case $last in doca-ofed-3.2.1*) ;; *) echo "Error: Unable to find a match: $last" >&2; exit 1 ;; esac
+echo "doca-ofed 3.2.1-044000" >> $root/packages
+echo NEW > $root/installed
+printf '#!/bin/sh\necho OFED-internal-25.10-1.7.1:\n' > $root/usr/bin/ofed_info
+chmod 755 $root/usr/bin/ofed_info
+"""
+
+
+@pytest.fixture
+def vendor(tree):
+    """The same guest, and the package of the vendor's repository."""
+    tree.program("rpm", DOCA_RPM)
+    tree.program("dnf", DOCA_DNF)
+    (tree.root / "packages").write_text("")
+    (tree.root / "root/doca-host.rpm").write_text("doca-host 3.2.1-044000_25.10\n")
+    return tree
+
+
+def doca_run(tree, check=False, **more):
+    return run(tree, check=check, **dict(dict(provider="doca", version=DOCA, source="/root/doca-host.rpm"), **more))
+
+
+def test_doca_comes_from_its_repository_and_is_loaded_once(vendor):
+    planned, done = doca_run(vendor, check=True), doca_run(vendor)
+    assert planned["changes"] == done["changes"]
+    assert [(step["thing"], step["name"], step["after"]) for step in done["changes"]][1:] == [
+        ("repository", "doca-host", "3.2.1-044000_25.10"), ("OFED", "doca-ofed", DOCA), ("OFED", "running modules", "those of " + DOCA)]
+    assert done["ofed"]["provider"] == "doca" and done["ofed"]["loaded"] is True and log(vendor, "openibd.log") == ["restart"]
+    asked = log(vendor, "packages.log")
+    assert asked.index("dnf clean all") < asked.index("dnf -y install doca-ofed-" + DOCA)
+    assert not doca_run(vendor)["changed"] and not doca_run(vendor, version="3.2.1", source=None)["changed"]
+    assert log(vendor, "openibd.log") == ["restart"] and log(vendor, "installer.log") == []
+
+
+def test_doca_needs_its_exact_version_and_says_what_there_is(vendor):
+    (vendor.root / "repository").write_text("")
+    with pytest.raises(RdmaError) as err:
+        doca_run(vendor, version="3.3.0", source=None)
+    assert err.value.code == "PACKAGES" and "doca-ofed-3.3.0" in err.value.why
+    for source, code in (("/root/none.rpm", "NO_SOURCE"), ("/root/MLNX_OFED_LINUX-5.4-3.0.3.0-rhel8.1-x86_64.tgz", "PACKAGE_FILE")):
+        with pytest.raises(RdmaError) as err:
+            doca_run(vendor, check=True, source=source)
+        assert err.value.code == code
+
+
+def test_doca_and_the_tarball_are_not_mixed(vendor):
+    doca_run(vendor)
+    with pytest.raises(RdmaError) as err:
+        run(vendor)
+    assert err.value.code == "OTHER_OFED" and "provider: doca" in err.value.hint and log(vendor, "installer.log") == []
+    with pytest.raises(RdmaError) as err:
+        run(vendor, provider="inbox", packages=["rdma-core"], version=None)
+    assert err.value.code == "OTHER_OFED"
+    vendor.program("ofed_info", "echo MLNX_OFED_LINUX-5.4-3.0.3.0:\n")
+    with pytest.raises(RdmaError) as err:
+        doca_run(vendor)
+    assert err.value.code == "OTHER_OFED" and "mlnx_ofed" in err.value.hint
+
+
+def test_after_an_update_of_the_kernel_dkms_builds_docas_modules(vendor):
+    doca_run(vendor)
+    drifted(vendor)
+    with pytest.raises(RdmaError) as err:
+        doca_run(vendor)
+    assert err.value.code == "KERNEL_DRIFT" and "doca-kernel-support" in err.value.hint
+    vendor.program("dkms", """root=$(cd "$(dirname "$0")/../.." && pwd)
+echo "dkms $*" >> $root/packages.log
+state=added
+[ "$1" = autoinstall ] && [ ! -e $root/headers ] && exit 0
+[ "$1" = autoinstall ] && { touch $root/built; exit 0; }
+[ -e $root/built ] && state='installed'
+echo "mlnx-ofed-kernel/25.10, 4.18.0-348.el8.x86_64, x86_64: $state"
+""")
+    planned = doca_run(vendor, check=True)
+    with pytest.raises(RdmaError) as err:
+        doca_run(vendor)
+    assert err.value.code == "DKMS" and "mlnx-ofed-kernel" in err.value.why and "headers" in err.value.hint
+    (vendor.root / "headers").write_text("")
+    done = doca_run(vendor)
+    assert done["changes"] == planned["changes"] and [step["name"] for step in done["changes"]] == ["kernel modules", "running modules"]
+    assert "dkms autoinstall -k 4.18.0-348.el8.x86_64" in log(vendor, "packages.log") and not doca_run(vendor)["changed"]
+
+
+def test_a_package_of_the_repository_with_another_checksum_is_not_installed(vendor):
+    with pytest.raises(RdmaError) as err:
+        doca_run(vendor, checksum="sha256:" + "1" * 64)
+    assert err.value.code == "CHECKSUM" and not any(line.startswith("rpm -U") for line in log(vendor, "packages.log"))
