@@ -26,7 +26,7 @@ from ansible.errors import AnsibleConnectionFailure
 from ansible_collections.vhpc.rdma.plugins.module_utils.errors import RdmaError
 
 from . import reach
-from .shell import READ_SECONDS, Answer, Shell
+from .shell import CROWDED, READ_SECONDS, Answer, Shell
 from .vsphere import lookup, session
 from .vsphere.common import HOST_SPEC
 
@@ -36,6 +36,7 @@ PREFIX, VIM25 = "vim.EsxCLI.", "{urn:vim25}"
 XSI = "{http://www.w3.org/2001/XMLSchema-instance}type"
 MISSING = 127
 LOCK_SECONDS = 900.0
+GREETING_PAUSES = (1, 2, 3)
 TOOLS = ("mst", "mlxconfig", "mlxfwmanager", "flint", "mlxvpd")
 TRANSPORT_SPEC: dict = dict(HOST_SPEC, transport=dict(type="str", choices=["ssh", "vcenter", "auto"], default="ssh"))
 
@@ -347,10 +348,15 @@ def _ssh_answers(action: t.Any) -> bool:
     """A probe of the port; where that says nothing (a jump host, settings of ssh's own) a first command does."""
     where = reach.endpoint(action)
     why = reach.answers(where) if where else "unknown name"
+    for pause in GREETING_PAUSES:
+        if why != reach.SILENT:
+            break
+        time.sleep(pause)  # too many half-open logins: the next one may be greeted
+        why = reach.answers(where)
     if not why.startswith("unknown name"):
         return not why
     try:
-        action._low_level_execute_command("true", sudoable=False, executable=False)
+        Shell(action, action.host).execute("true", CROWDED)
     except AnsibleConnectionFailure:
         return False
     return True

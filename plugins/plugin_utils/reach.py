@@ -11,6 +11,7 @@ import typing as t
 
 from ansible.errors import AnsibleError
 
+SILENT = "the port is open, but no SSH server greets"
 SSH = ("ssh", "paramiko", "paramiko_ssh", "ssh_legacy", "libssh")
 
 
@@ -48,9 +49,11 @@ def answers(where: tuple[str, int], seconds: float = 3.0) -> str:
             greeting = link.recv(16)
     except socket.gaierror as err:
         return "unknown name: %s" % err
+    except ConnectionResetError:
+        return SILENT
     except OSError as err:
         return str(err) or type(err).__name__
-    return "" if greeting.startswith(b"SSH-") else "the port is open, but no SSH server greets"
+    return "" if greeting.startswith(b"SSH-") else SILENT
 
 
 def forget(action: t.Any) -> None:

@@ -6,6 +6,7 @@
 
 Commands of one read travel in one SSH exec: each one's output (stderr merged into it, as the tools mix both) ends in a marker
 with its return code. The markers also show whether the output is complete: a connection that drops half-way is noticed.
+A marker of its own stands above the first one's output: what a login prints on its way in belongs to no command.
 """
 
 from __future__ import annotations
@@ -34,6 +35,9 @@ PROGRAMS = {
 READ_SECONDS, WRITE_SECONDS = 180, 1200
 NOT_FOUND = (126, 127)
 REFUSED_PAUSES = (1, 2, 3, 0)
+# The SSH service has as many half-open logins as it takes (MaxStartups), or may just have been started: nothing has reached the host then.
+CROWDED = re.compile(r"kex_exchange_identification|during banner exchange")
+TOO_EARLY = re.compile(r"Connection refused|" + CROWDED.pattern)
 
 
 @dataclass(frozen=True)
@@ -94,13 +98,14 @@ def command_line(words: Sequence[str] | str) -> str:
 
 
 def script(lines: Sequence[str], mark: str) -> str:
-    return "\n".join("%s 2>&1; echo %s %d $?" % (line, mark, number) for number, line in enumerate(lines))
+    return "\n".join(["echo %s -" % mark] + ["%s 2>&1; echo %s %d $?" % (line, mark, number) for number, line in enumerate(lines)])
 
 
 def split(text: str, mark: str, lines: Sequence[str]) -> list[Answer]:
     """The answers in a script's output; fewer than commands when the output stops early."""
-    answers, position = [], 0
-    for number, line in enumerate(lines):
+    head = "%s -\n" % mark
+    answers, position = [], text.find(head) + len(head)
+    for number, line in enumerate(lines if position >= len(head) else ()):
         found = re.compile(r"%s %d (-?\d+)(?:\n|$)" % (re.escape(mark), number)).search(text, position)
         if not found:
             break
@@ -128,7 +133,7 @@ class Shell:
         shown = "; ".join(lines) if len(lines) < 3 else "%s; ... (%d commands)" % (lines[0], len(lines))
         try:
             with deadline(seconds):
-                out = self._execute(script(lines, mark))
+                out = self.execute(script(lines, mark))
         except _Late:
             with contextlib.suppress(Exception):  # best effort: the error below is what matters
                 self._action._connection.reset()
@@ -147,14 +152,14 @@ class Shell:
         self._reached = True
         return answers
 
-    def _execute(self, text: str) -> dict:
-        """A refused connection is tried again for a moment: the SSH service may just have been started."""
+    def execute(self, text: str, again: re.Pattern = TOO_EARLY) -> dict:
+        """A login that the SSH service does not take yet is tried again for a moment."""
         for pause in REFUSED_PAUSES:
             try:
                 # executable=False: the login shell takes the script as it is, without another shell and another quoting
                 return self._action._low_level_execute_command(text, sudoable=False, executable=False)
             except AnsibleConnectionFailure as err:
-                if self._reached or "Connection refused" not in str(err) or not pause:
+                if self._reached or not again.search(str(err)) or not pause:
                     raise
                 time.sleep(pause)
         raise AssertionError("the last pause is none")

@@ -146,9 +146,18 @@ def _plugin(layout: str) -> Callable[[World, Host], None]:
     return give
 
 
+def _sshd(**settings: Any) -> Callable[[World, Host], None]:
+    def give(world: World, host: Host) -> None:
+        host.settings.setdefault("sshd", {}).update(settings)
+    return give
+
+
+NOTICE = "Authorized use only. All activity is recorded.\n-E- is no error here, and 0000:3b:00.0 is no device.\n\n"
+
 HOSTS: dict[str, Callable[[World, Host], None]] = {
     "mft-4.22": _mft("4.22.1.11"), "mft-4.26": _mft("4.26.1.6"), "mft-4.31": _mft("4.31.0.149"), "mft-4.36": _mft("4.36.0.147"),
     "esxi8": _esxi8, "lockdown": _lockdown, "half-installed": _half_installed, "vlcm": _vlcm,
+    "ssh-max-startups": _sshd(max_startups=1), "ssh-banner": _sshd(banner=NOTICE, motd=NOTICE), "ssh-slow-login": _sshd(login_seconds=3.0),
     "mft-esxcli": _plugin("mellanox.mft"), "mft-esxcli-flat": _plugin("mellanox"), "driver-esxcli": _plugin("driver"),
 }
 

@@ -6,6 +6,7 @@
 
 Commands run in threads of this process: a command costs no fork. Faults of the connection strike here:
 ssh_drop (options: match, a pattern for the command line; when, "after" its effect or "before") and slow_host (option: delay in seconds).
+host.settings["sshd"]: max_startups (as many logins may be half open), banner (before the login), motd (what a login prints), login_seconds (how long it takes).
 """
 
 from __future__ import annotations
@@ -37,19 +38,30 @@ class Server(asyncssh.SSHServer):
 
     def __init__(self, face: EsxiFace, host: Host) -> None:
         self.face, self.host, self.over = face, host, threading.Event()
+        self.sshd, self.logged_in = host.settings.get("sshd", {}), False
         self.connection: asyncssh.SSHServerConnection | None = None
 
     def connection_made(self, conn: asyncssh.SSHServerConnection) -> None:
         self.connection = conn
         conn.set_extra_info(lab_server=self)
-        self.face.servers[self.host.name].add(self)
+        servers = self.face.servers[self.host.name]
+        if sum(not one.logged_in for one in servers) >= self.sshd.get("max_startups", 100):
+            self.face.world.note("esxi", self.host.name, "sshd: drop connection, past MaxStartups")
+            conn.abort()
+        servers.add(self)
 
     def connection_lost(self, exc: Exception | None) -> None:
         self.over.set()
         self.face.servers[self.host.name].discard(self)
 
-    def begin_auth(self, username: str) -> bool:
+    async def begin_auth(self, username: str) -> bool:
+        if self.connection and self.sshd.get("banner"):
+            self.connection.send_auth_banner(self.sshd["banner"])
+        await asyncio.sleep(self.sshd.get("login_seconds", 0))
         return True
+
+    def auth_completed(self) -> None:
+        self.logged_in = True
 
     def validate_public_key(self, username: str, key: asyncssh.SSHKey) -> bool:
         return self.lets_in(username) and key.public_data == self.face.client_key.public_data
@@ -336,6 +348,7 @@ class EsxiFace:
             rc = await self.loop.run_in_executor(self.pool, self._interactive, shell, channel)
         else:
             self.world.note("esxi", host.name, line)
+            channel.out.write(server.sshd.get("motd", ""))
             slow = self.strikes("slow_host", host, line)
             if slow is not None:
                 await asyncio.sleep(slow.get("delay", SLOW))

@@ -21,7 +21,7 @@ class Connection:
     """What Shell needs of an action plugin; cut: how much of the output arrives (a connection that drops)."""
 
     def __init__(self):
-        self.execs, self.cut, self.drop = 0, None, False
+        self.execs, self.cut, self.drop, self.motd = 0, None, False, ""
         self._connection = self
 
     def reset(self):
@@ -31,7 +31,7 @@ class Connection:
         self.execs += 1
         if self.drop:
             raise AnsibleConnectionFailure("Connection to 127.0.0.1 closed by remote host.")
-        done = subprocess.run(["/bin/sh", "-c", cmd], stdout=subprocess.PIPE, stderr=subprocess.PIPE, check=False)
+        done = subprocess.run(["/bin/sh", "-c", self.motd + cmd], stdout=subprocess.PIPE, stderr=subprocess.PIPE, check=False)
         return {"rc": done.returncode, "stdout": done.stdout[:self.cut].decode("utf-8", "surrogateescape"), "stderr": done.stderr.decode()}
 
 
@@ -67,6 +67,11 @@ def test_output_that_looks_like_a_marker_is_not_one(link):
     assert shells.Shell(link, "esxi01").run(["echo", "=rdma-0=", "0", "1"]).text == "=rdma-0= 0 1\n"
 
 
+def test_what_the_login_prints_belongs_to_no_command(link):
+    link.motd = "echo '-E- Failed to open the device'; echo 0123456789abcdef;"
+    assert shells.Shell(link, "esxi01").run(["echo", "answer"]).text == "answer\n"
+
+
 def test_lost_connection_names_host_and_command(link):
     shell = shells.Shell(link, "esxi01")
     link.drop = True
@@ -82,7 +87,7 @@ def test_lost_connection_names_host_and_command(link):
 
 
 def test_cut_output_is_noticed_and_names_the_command_that_is_missing(link):
-    link.cut = 45
+    link.cut = 66
     with pytest.raises(RdmaError) as lost:
         shells.Shell(link, "esxi01").run_many([["echo", "first"], ["printf", "%060d", "7"], ["echo", "third"]])
     assert "`printf %060d 7`" in str(lost.value) and "output ends before" in str(lost.value)
@@ -99,21 +104,24 @@ def test_serial_number_from_the_vital_product_data():
     assert card["serial"] == "MT2016X00007"
 
 
-def test_refused_connection_is_tried_again_for_a_moment(link, monkeypatch):
+@pytest.mark.parametrize("text", ["ssh: connect to host 127.0.0.1 port 22: Connection refused",
+                                  "kex_exchange_identification: Connection closed by remote host\r\nConnection closed by 127.0.0.1 port 22",
+                                  "Connection timed out during banner exchange"])
+def test_refused_connection_is_tried_again_for_a_moment(link, monkeypatch, text):
     monkeypatch.setattr(shells, "REFUSED_PAUSES", (0.01, 0.01, 0))
     tries = []
 
     def refused(cmd, **kwargs):
         tries.append(cmd)
         if len(tries) < 3:
-            raise AnsibleConnectionFailure("ssh: connect to host 127.0.0.1 port 22: Connection refused")
+            raise AnsibleConnectionFailure(text)
         return Connection._low_level_execute_command(link, cmd)
 
     link._low_level_execute_command = refused
     assert shells.Shell(link, "esxi01").run(["echo", "up"]).text == "up\n" and len(tries) == 3
     tries.clear()
     monkeypatch.setattr(shells, "REFUSED_PAUSES", (0.01, 0))
-    with pytest.raises(AnsibleConnectionFailure, match="Connection refused"):
+    with pytest.raises(AnsibleConnectionFailure, match="never"):
         shells.Shell(link, "esxi01").run(["echo", "never"])
 
 

@@ -20,8 +20,8 @@ def test_an_output_that_stops_early_is_noticed(texts, at):
     """Cut anywhere, a script's output yields whole answers only."""
     lines = ["command %d" % number for number in range(len(texts))]
     mark = "=rdma-0123456789ab="
-    assert script(lines, mark).count(mark) == len(texts)
-    whole = "".join("%s%s %d 0\n" % (text, mark, number) for number, text in enumerate(texts))
+    assert script(lines, mark).count(mark) == len(texts) + 1
+    whole = "Welcome.\n%s -\n" % mark + "".join("%s%s %d 0\n" % (text, mark, number) for number, text in enumerate(texts))
     cut_at = at % len(whole)
     answers = split(whole[:cut_at], mark, lines)
     assert [answer.text for answer in answers] == texts[:len(answers)]
