@@ -158,6 +158,14 @@ class System:
         except (IOError, OSError) as err:
             raise self._error("write", name, err)
 
+    def poke(self, name, text):
+        """Write a value into a file of the kernel (sysfs, configfs), which cannot be replaced."""
+        try:
+            with open(self.path(name), "wb", 0) as out:
+                out.write((text + "\n").encode("utf-8"))
+        except (IOError, OSError) as err:
+            raise self._error("write %s to" % text, name, err)
+
     def mode(self, name):
         """Permission bits of a file, None when it is not there."""
         path = self.path(name)
@@ -169,6 +177,14 @@ class System:
             os.unlink(self.path(name, follow=False))
         except (IOError, OSError) as err:
             if err.errno != errno.ENOENT:
+                raise self._error("remove", name, err)
+
+    def remove_dir(self, name):
+        """Remove an empty directory; fine when it is not there, or not empty."""
+        try:
+            os.rmdir(self.path(name, follow=False))
+        except (IOError, OSError) as err:
+            if err.errno not in (errno.ENOENT, errno.ENOTEMPTY, errno.EBUSY):
                 raise self._error("remove", name, err)
 
     def remove_tree(self, name):

@@ -19,6 +19,7 @@ description:
   - Where the guest uses netplan, systemd-networkd or ifupdown instead, a file of that keeps address and MTU.
   - Names such as C(mlx5_0), C(ens224f1) or C(ib0) are never asked for. They depend on slots and udev rules and change.
   - An address in a subnet that another device of the guest already has is refused before anything is written.
+  - Sets what RoCE needs of the port where it is asked for (O(roce.qos)), and keeps it in a systemd unit, because the driver forgets it.
   - A port that does not become ACTIVE is told apart. The link without a subnet manager, the cable or link type, and the
     port that is switched off each have their own text.
 extends_documentation_fragment:
@@ -54,6 +55,46 @@ options:
         description: Name of the NetworkManager profile.
         type: str
         default: vhpc-roce
+      qos:
+        description:
+          - RoCE settings of the port, by C(mlnx_qos) where the vendor's driver brings it, else by iproute2's C(dcb), and by the kernel's files.
+          - C(vhpc-rdma-qos.service) sets them again at every boot. It finds the port by MAC and GUID.
+          - What the device or its driver cannot do is left out and named in RV(findings).
+          - Leave it out to leave the settings alone.
+        type: dict
+        suboptions:
+          state:
+            description:
+              - V(absent) removes the unit and puts the settings back to what a port has before anybody set them. Where there is no unit it does nothing.
+            type: str
+            choices: [present, absent]
+            default: present
+          trust:
+            description: What a packet's priority is taken from, its DSCP or its VLAN tag.
+            type: str
+            choices: [dscp, pcp]
+            default: dscp
+          priority:
+            description: The priority of RoCE, as the switch has it too.
+            type: int
+            default: 3
+          dscp:
+            description: The DSCP that RoCE packets carry, which is mapped to that priority.
+            type: int
+            default: 26
+          pfc:
+            description: Priorities with priority flow control; that of RoCE when left out. An empty list is none.
+            type: list
+            elements: int
+          roce_mode:
+            description: The RoCE version of connections that the connection manager makes.
+            type: str
+            choices: [v1, v2]
+            default: v2
+          ecn:
+            description: Whether RoCE packets may be marked on congestion, and the port slows down when they are.
+            type: bool
+            default: true
   ib:
     description:
       - What the InfiniBand port is to be. The port with the link layer InfiniBand.
@@ -113,6 +154,14 @@ EXAMPLES = r"""
       mtu: 9000
     ib: {}
 
+- name: A lossless RoCE port, kept over reboots
+  vhpc.rdma.rdma_link:
+    roce:
+      address: 192.168.5.11/24
+      qos:
+        priority: 3
+        dscp: 26
+
 - name: An address for IPoIB too, on the port with this GUID
   vhpc.rdma.rdma_link:
     ib:
@@ -132,6 +181,17 @@ backend:
   returned: success
   type: str
   sample: networkmanager
+findings:
+  description: Settings that the device or its driver cannot have, each with level, code, thing, text and hint.
+  returned: success
+  type: list
+  elements: dict
+  sample:
+    - level: warning
+      code: DEVICE_CANNOT
+      thing: rxe0 port 1 (Ethernet, mac 52:54:00:00:01:01, ens5)
+      text: "does not take trust, PFC: dcb says: Attribute read: Operation not supported"
+      hint: RoCE works without, but not lossless
 ports:
   description: The ports by role as they are after the run.
   returned: success
@@ -184,7 +244,7 @@ ports:
 import time
 
 from ansible_collections.vhpc.rdma.plugins.module_utils import guest as wrapper
-from ansible_collections.vhpc.rdma.plugins.module_utils import backends, links
+from ansible_collections.vhpc.rdma.plugins.module_utils import backends, links, qos
 from ansible_collections.vhpc.rdma.plugins.module_utils import ports as rdma
 from ansible_collections.vhpc.rdma.plugins.module_utils.changes import Changes
 from ansible_collections.vhpc.rdma.plugins.module_utils.errors import RdmaError
@@ -192,7 +252,10 @@ from ansible_collections.vhpc.rdma.plugins.module_utils.errors import RdmaError
 SPEC = dict(
     roce=dict(type="dict", options=dict(
         address=dict(type="str"), mtu=dict(type="int", default=9000), mac=dict(type="str"), guid=dict(type="str"),
-        profile=dict(type="str", default="vhpc-roce"))),
+        profile=dict(type="str", default="vhpc-roce"), qos=dict(type="dict", options=dict(
+            state=dict(type="str", choices=["present", "absent"], default="present"), trust=dict(type="str", choices=["dscp", "pcp"], default="dscp"),
+            priority=dict(type="int", default=3), dscp=dict(type="int", default=26), pfc=dict(type="list", elements="int"),
+            roce_mode=dict(type="str", choices=["v1", "v2"], default="v2"), ecn=dict(type="bool", default=True))))),
     ib=dict(type="dict", options=dict(
         address=dict(type="str"), mtu=dict(type="int", choices=[2044, 4092]), mac=dict(type="str"), guid=dict(type="str"),
         profile=dict(type="str", default="vhpc-ib"))),
@@ -223,6 +286,8 @@ def wanted_ports(guest):
             options["address"] = str(links.interface(options["address"], role, guest.host))
         if options.get("mtu"):
             links.check_mtu(role, options["mtu"], guest.host)
+        if options.get("qos"):
+            options["qos"] = qos.wish(options["qos"], guest.host)
         out[role] = options
     return out
 
@@ -304,7 +369,75 @@ def plan(guest, changes, wanted, backend):
             changes.add("port %s" % view["role"], "%s file" % backend, "other content" if view["found"]["text"] else "absent", file["path"],
                         reason="keeps address and MTU over a reboot")
         view["write"], view["up"] = links.steps(changes, "port %s" % view["role"], view["port"], view["found"], view["wanted"])
+        view["findings"], view["qos"] = [], None
+        if wanted[view["role"]].get("qos"):
+            view["qos"] = plan_qos(guest, changes, view, wanted[view["role"]]["qos"])
     return views
+
+
+def plan_qos(guest, changes, view, wanted):
+    """The RoCE settings that differ and the unit that keeps them; what the device cannot do becomes a finding. None where there is nothing to do."""
+    system, port, thing = guest.system, view["port"], "port %s" % view["role"]
+    there = any(system.exists(path) for path in (qos.UNIT_PATH, qos.SCRIPT_PATH))
+    present = wanted["state"] == "present"
+    if not present and not there:
+        return None
+    if not port["netdev"]:
+        raise RdmaError("set the RoCE settings", "%s, %s" % (guest.host, rdma.describe(port)), "the port has no network device", "load its driver",
+                        code="NO_NETDEV")
+    if not system.find("systemctl"):
+        raise RdmaError("keep the RoCE settings", guest.host, "there is no systemd, and the driver forgets them", "leave qos out, and set them by the guest's own init",
+                        code="NO_SYSTEMD")
+    target = wanted if present else qos.defaults(wanted)
+    found = qos.read(system, port, target)
+    rows = qos.settings(found, target)
+    able = [row for row in rows if "cannot" not in row]
+    for why in sorted(set(row["cannot"] for row in rows if "cannot" in row)) if present else []:
+        view["findings"].append(dict(
+            level="warning", code="DEVICE_CANNOT", thing=rdma.describe(port), hint="RoCE works without, but not lossless",
+            text="does not take %s: %s" % (", ".join(row["name"] for row in rows if row.get("cannot") == why), why)))
+    todo = [row for row in able if row["before"] != row["after"]]
+    for row in todo:
+        changes.add(thing, "qos %s" % row["name"], row["before"], row["after"])
+    out = dict(target=target, todo=todo, unit=present and bool(able), files={}, rewrite=False, there=there)
+    if out["unit"]:
+        out["files"] = {qos.SCRIPT_PATH: (qos.script(able, port, found["configfs"]), 0o755), qos.UNIT_PATH: (qos.UNIT_TEXT, 0o644)}
+        told = [] if system.link(qos.WANTS) else ["not enabled"]
+        told += ["other content" for path, (text, mode) in out["files"].items() if system.read(path, "") != text or system.mode(path) != mode]
+        if told:
+            out["rewrite"] = True
+            changes.add(thing, "qos unit", told[-1] if there else "absent", qos.UNIT_PATH, reason="the driver forgets the settings, and so does a reboot")
+    elif there:
+        changes.add(thing, "qos unit", qos.UNIT_PATH, "absent")
+    return out
+
+
+def apply_qos(guest, view):
+    """The settings now, and the unit for the next boot; all of them are read again."""
+    system, port, plan_of = guest.system, view["port"], view["qos"]
+    qos.do(system, port, plan_of["todo"])
+    left = ["%s is %s and not %s" % (row["name"], row["before"], row["after"])
+            for row in qos.settings(qos.read(system, port, plan_of["target"]), plan_of["target"]) if "cannot" not in row and row["before"] != row["after"]]
+    if left:
+        raise RdmaError("set the RoCE settings", "%s, %s" % (guest.host, rdma.describe(port)), "afterwards %s" % "; ".join(left),
+                        "see dmesg; the card's firmware may keep the setting to itself (DCBX)", code="QOS")
+    if plan_of["rewrite"]:
+        for path, (text, mode) in plan_of["files"].items():
+            system.write(path, text, mode=mode)
+        systemctl(guest, "daemon-reload")
+        systemctl(guest, "enable", qos.UNIT)
+    elif plan_of["there"] and not plan_of["unit"]:
+        systemctl(guest, "disable", "--now", qos.UNIT)
+        for path in (qos.UNIT_PATH, qos.SCRIPT_PATH):
+            system.remove(path)
+        systemctl(guest, "daemon-reload")
+
+
+def systemctl(guest, *argv):
+    """Run systemctl; its own words on failure."""
+    code, out, err = guest.system.run(["systemctl"] + list(argv), timeout=120)
+    if code:
+        raise RdmaError("run systemctl %s" % " ".join(argv), guest.host, (err or out).strip()[-300:], "see systemctl status %s" % qos.UNIT, code="SYSTEMCTL")
 
 
 def nmcli(guest, *argv):
@@ -391,11 +524,14 @@ def work(guest):
     backend = backends.choose(guest.system, guest.params.get("backend") or "auto")
     views = plan(guest, changes, wanted, backend)
     if guest.check_mode:
-        return changes.result(backend=backend, ports=[dict(
+        return changes.result(backend=backend, findings=[one for view in views for one in view["findings"]], ports=[dict(
             rdma.public(view["port"]), addresses=view["found"]["addresses"],
             gid_index=rdma.gid_index(view["port"], view["wanted"]["address"]) if view["role"] == "roce" else None) for view in views])
     apply(guest, views, backend)
-    return changes.result(backend=backend, ports=settle(guest, wanted))
+    for view in views:
+        if view["qos"]:
+            apply_qos(guest, view)
+    return changes.result(backend=backend, ports=settle(guest, wanted), findings=[one for view in views for one in view["findings"]])
 
 
 def main():
