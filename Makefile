@@ -7,7 +7,7 @@ export PYTHON
 COUNT ?= 2
 FLAVOUR ?= systemd
 
-.PHONY: help demo lab lab-stop test test-faults study bench guests guests-stop test-guests clean
+.PHONY: help demo lab lab-stop test test-faults test-vcsim study bench guests guests-stop test-guests clean
 
 help:
 	@echo "make demo [HOSTS=16]   walk the whole road twice on the rehearsal lab, print a summary and the report's path"
@@ -15,6 +15,7 @@ help:
 	@echo "make lab-stop          stop it from another terminal"
 	@echo "make test [LANES=...]  run the test lanes (all, or the named ones: make test LANES=\"lint units-2.19\")"
 	@echo "make test-faults        kill the ESXi stage at ten moments and strike it with every fault; ends with N passed, M failed"
+	@echo "make test-vcsim         the vSphere client against govmomi's simulator; says why where it cannot run"
 	@echo "make study [TABLES=..] judge the paper's claims by the paper's tables (or by TABLES) into build/study"
 	@echo "make bench             print what schedule, verdicts and report cost for 16, 64 and 256 hosts"
 	@echo "make guests [COUNT=2] [FLAVOUR=systemd]  boot real Linux guests with soft-RoCE in QEMU, print their inventory; FLAVOUR=plain boots faster"
@@ -40,6 +41,10 @@ test:
 test-faults:
 	@tests/lanes/prepare test
 	@tests/lanes/in-env python tests/faults/run.py
+
+test-vcsim:
+	@tests/lanes/prepare test
+	@tests/lanes/in-env python tests/lanes/run.py vcsim
 
 study:
 	@tests/lanes/prepare lab

@@ -170,8 +170,14 @@ class ActionModule(VsphereAction):
             raise tasks.together(failed, self.WHAT)
         if not specs:
             return
-        for (row, dummy), found in zip(specs, lookup.find_vms(link, [row["name"] for row, dummy in specs])):
+        elsewhere = []
+        for (row, dummy), found in zip(specs, lookup.find_vms(link, [row["name"] for row, dummy in specs], ("runtime.host",))):
             row["object"] = found["object"]
+            if found["runtime.host"]._moId != row["host"]["object"]._moId:
+                elsewhere.append("%s is on %s, not on %s" % (row["name"], link.read(found["runtime.host"], "name")["name"], row["host"]["name"]))
+        if elsewhere:
+            raise RdmaError(self.WHAT, self.host, "vCenter made them, but %s" % "; ".join(elsewhere), "move them while they are off, or delete them",
+                            code="NOT_HELD")
 
     def _tools(self, link: t.Any, placed: list[dict], seconds: int) -> None:
         names = {row["object"]._moId: row["name"] for row in placed}

@@ -226,6 +226,16 @@ def witnesses(run: Run) -> None:
     pytest(run, venv, "tests/integration/witnesses", "--durations=5", **by_path())
 
 
+def vcsim(run: Run) -> None:
+    """The generic vSphere client against govmomi's simulator, where Go and Debian's package of the library are."""
+    sys.path.insert(0, str(TOP / "tests" / "vcsim"))
+    from lacking import lacking  # pylint: disable=import-outside-toplevel
+    why = lacking()
+    if why:
+        raise NothingToTest("skipped: " + why)
+    pytest(run, core_venv(run, "2.19", other_python(PYTHONS["2.19"])), "tests/vcsim", **by_path())
+
+
 def vsphere_8(run: Run) -> None:
     """The vSphere modules with the pyVmomi before the newest, against every version of the API that the collection works with."""
     venv = core_venv(run, "vsphere-8", other_python(PYTHONS["2.19"]))
@@ -359,4 +369,8 @@ LANES = {
     "docs": docs,
     "lint": lint,
     "package": package,
+}
+# Not among the lanes that run when none is named.
+OPTIONAL = {
+    "vcsim": vcsim,
 }

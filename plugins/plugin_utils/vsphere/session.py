@@ -129,16 +129,25 @@ class _Stub(SoapStubAdapter):
 
     def InvokeMethod(self, mo, info, args, outerStub=None):
         try:
-            return super().InvokeMethod(mo, info, args, outerStub)
+            return self._answered(mo, info, args, outerStub)
         except vim.fault.NotAuthenticated:
             login, self.login = self.login, None
             if login is None:
                 raise
             try:
                 login()
-                return super().InvokeMethod(mo, info, args, outerStub)
+                return self._answered(mo, info, args, outerStub)
             finally:
                 self.login = login
+
+    def _answered(self, mo, info, args, outerStub):
+        """The answer; a read without a session may end well and say of each property that nobody is logged in."""
+        answer = super().InvokeMethod(mo, info, args, outerStub)
+        if isinstance(answer, vmodl.query.PropertyCollector.RetrieveResult):
+            for missing in (missing for found in answer.objects for missing in found.missingSet or []):
+                if isinstance(missing.fault, vim.fault.NotAuthenticated):
+                    raise missing.fault
+        return answer
 
 
 class Session:

@@ -88,3 +88,6 @@ def apply(session: t.Any, all_items: list[dict], seconds: float, what: str, spec
                                                   "see the VM's settings and its events in vCenter", code="NOT_HELD")
         if failed:
             raise tasks.together(failed, what)
+    for item in todo:
+        if item["plan"]["power_off"]:
+            item["plain"]["power"] = "poweredOn"  # off_for() ended without an error

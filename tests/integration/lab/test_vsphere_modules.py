@@ -424,7 +424,8 @@ def test_tuning_of_a_running_vm_needs_consent(site):
     result = site.failed("vm_tuning", **PAPER)
     assert "allow_power_cycle" in result["msg"] and vm.cpus == 20
     assert {s["certainty"] for s in site.ok("vm_tuning", check=True, **PAPER)["changes"]} == {"conditional"}
-    assert site.ok("vm_tuning", allow_power_cycle=True, **PAPER)["changed"]
+    done = site.ok("vm_tuning", allow_power_cycle=True, **PAPER)
+    assert done["changed"] and done["vm"]["power"] == "poweredOn"
     assert vm.cpus == 44 and vm.power == "on"
     assert not site.ok("vm_tuning", **PAPER)["changed"]
 
@@ -879,9 +880,11 @@ def test_golden_power_policy_and_tuning(site):
 
 # ---- sessions that end, servers that hang -----------------------------------------------------------------------------
 
-def test_a_session_that_ends_before_any_request(site):
-    """Whichever request of a run meets the expired session: a new login, and the same end."""
+@pytest.mark.parametrize("quiet", [False, True])
+def test_a_session_that_ends_before_any_request(site, quiet):
+    """Whichever request of a run meets the expired session, and however a read is told of it: a new login, and the same end."""
     site = site()
+    site.face.quiet_reads = quiet
     site.ready()
     site.ok("vm_passthru", name="vm01", devices=CX5, check=True)
     state = dict(seen=0, strike=0)
@@ -922,8 +925,10 @@ def test_a_session_that_ends_between_two_pages(site):
     assert ended and len({step["thing"] for step in result["changes"]}) == 8 and all(site.world.vms[one["name"]].cpus == 8 for one in names)
 
 
-def test_a_session_that_ends_again_and_again_is_told(site):
+@pytest.mark.parametrize("quiet", [False, True])
+def test_a_session_that_ends_again_and_again_is_told(site, quiet):
     site = site()
+    site.face.quiet_reads = quiet
     site.face.before = lambda sid, body: site.face.end_session(sid) if "<Login " not in body else None
     result = site.failed("host_pci_info")
     assert result["error"]["code"] == "SESSION" and "session" in result["msg"]

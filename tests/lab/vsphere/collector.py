@@ -9,7 +9,7 @@ from __future__ import annotations
 import time
 from typing import Any, Iterator, TYPE_CHECKING
 
-from pyVmomi import vmodl
+from pyVmomi import vim, vmodl
 
 from . import wire
 from .model import Managed
@@ -135,10 +135,19 @@ class PropertyCollector(Managed):
         yield content
 
     def RetrieveProperties(self, call: Call, specSet: list[Any]) -> list[Any]:
-        return self.contents(specSet)
+        found = self.contents(specSet)
+        return found if call.session else [self._withheld(one) for one in found]
+
+    @staticmethod
+    def _withheld(content: Any) -> Any:
+        """The object for somebody who is not logged in: no property, and for each the reason."""
+        why = vim.fault.NotAuthenticated(object=content.obj, privilegeId="System.Read", msg="The session is not authenticated.")
+        return Q.ObjectContent(obj=content.obj, missingSet=[Q.MissingProperty(path=one.name, fault=why) for one in content.propSet])
 
     def RetrievePropertiesEx(self, call: Call, specSet: list[Any], options: Any) -> Any:
-        found = self.contents(specSet)
+        found = self.RetrieveProperties(call, specSet)
+        if not call.session:
+            return Q.RetrieveResult(objects=found)
         return self._page(call, found, options.maxObjects or self.page_size or len(found)) if found else None
 
     def _page(self, call: Call, found: list[Any], size: int) -> Any:

@@ -1,0 +1,105 @@
+# Copyright: (c) 2026, the vhpc.rdma authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""A vCenter, and an ESXi host, by govmomi's simulator: built once from Debian's library, gone with the tests."""
+
+from __future__ import annotations
+
+import importlib
+import json
+import os
+import pathlib
+import subprocess
+import sys
+
+import pytest
+from ansible.parsing.dataloader import DataLoader
+from ansible.playbook.play_context import PlayContext
+from ansible.playbook.task import Task
+from ansible.plugins.connection.local import Connection
+from ansible.template import Templar
+
+HERE = pathlib.Path(__file__).parent
+sys.path.insert(0, str(HERE))
+
+from lab.vsphere.__main__ import certificate  # noqa: E402
+from lacking import GOPATH, lacking  # noqa: E402
+
+BUILD = HERE.parents[1] / "build" / "vcsim"
+PASSWORD = "for the simulator alone"
+
+
+class Simulator:
+    """One simulator, and the modules called as Ansible's worker calls them."""
+
+    def __init__(self, program: pathlib.Path, directory: pathlib.Path, *words: str) -> None:
+        cert, key = certificate(str(directory))
+        self.process = subprocess.Popen([program, "-cert", cert, "-key", key, *words], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
+                                        env=dict(os.environ, VCSIM_PASSWORD=PASSWORD))
+        where = self.process.stdout.readline().strip()
+        assert where, "the simulator did not start"
+        self.login = dict(hostname="127.0.0.1", port=int(where.rsplit(":", 1)[-1]), username="operator", password=PASSWORD, ca_file=cert)
+
+    def stop(self) -> None:
+        self.process.stdin.close()
+        self.process.wait(20)
+
+    def __call__(self, module: str, host: str = "DC0_C0_H0", check: bool = False, **args) -> dict:
+        task = Task()
+        task.action = "vhpc.rdma." + module
+        task.args = {key: value for key, value in dict(self.login, **args).items() if value is not None}
+        task.check_mode, task.diff = check, True
+        context, loader = PlayContext(), DataLoader()
+        context.remote_addr = host
+        plugin = importlib.import_module("ansible_collections.vhpc.rdma.plugins.action." + module)
+        action = plugin.ActionModule(task, Connection(context, os.devnull), context, loader, Templar(loader=loader), None)
+        result = action.run(task_vars={"inventory_hostname": host})
+        assert PASSWORD not in json.dumps(result, default=str)
+        return result
+
+    def ok(self, module: str, *args, **kwargs) -> dict:
+        result = self(module, *args, **kwargs)
+        assert not result.get("failed"), result["msg"]
+        return result
+
+    def failed(self, module: str, *args, **kwargs) -> dict:
+        result = self(module, *args, **kwargs)
+        assert result.get("failed"), result
+        return result
+
+    def twice(self, module: str, *args, **kwargs) -> dict:
+        """Check mode tells what the run does, the run does it, and once more does nothing."""
+        looked, done, again = self.ok(module, *args, check=True, **kwargs), self.ok(module, *args, **kwargs), self.ok(module, *args, **kwargs)
+        assert looked["changed"] and done["changed"] and looked["changes"] == done["changes"] and not again["changed"], again["changes"]
+        return done
+
+
+@pytest.fixture(scope="session")
+def program() -> pathlib.Path:
+    why = lacking()
+    if why:
+        pytest.skip(why)
+    BUILD.mkdir(parents=True, exist_ok=True)
+    done = subprocess.run(["go", "build", "-o", str(BUILD / "vcsim"), str(HERE / "main.go")], capture_output=True, text=True, timeout=600, check=False,
+                          env=dict(os.environ, GOPATH=str(GOPATH), GO111MODULE="off", GOFLAGS="", GOCACHE=str(BUILD / "cache")))
+    assert done.returncode == 0, done.stderr
+    return BUILD / "vcsim"
+
+
+def started(program, tmp_path, *words):
+    made = Simulator(program, tmp_path, *words)
+    try:
+        yield made
+    finally:
+        made.stop()
+
+
+@pytest.fixture()
+def vcenter(program, tmp_path):
+    yield from started(program, tmp_path, "-hosts", "3")
+
+
+@pytest.fixture()
+def esxi(program, tmp_path):
+    yield from started(program, tmp_path, "-esx")
