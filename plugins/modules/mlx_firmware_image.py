@@ -9,11 +9,13 @@ version_added: 0.1.0
 author:
   - vhpc.rdma authors (@vhpc-rdma)
 description:
-  - Burns one image that lies on the host (or on a datastore of it) into one card with C(flint), only where the version on flash is another one.
+  - Burns one image that lies on the host (or on a datastore of it) into one card, only where the version on flash is another one. A file goes in with
+    C(flint); out of a directory, or from the vendor's server, C(mlxfwmanager) takes the image for the card's PSID.
   - An image for another PSID, of another version than O(version), older than what is on flash, or unsigned for a card that takes signed images only
     is refused before anything is written.
   - The version on flash and the one that runs are told apart. What is on flash and does not run is a reason to reboot, not to burn again.
-  - Never looks for images on a server. The role C(vhpc.rdma.esxi) does not burn.
+  - Two burns never run at once on a host. The tasks of a controller wait for each other, and a firmware tool that somebody else runs there is refused.
+  - The vendor's server is asked only with O(online) and O(online_ok). The role C(vhpc.rdma.esxi) does not burn.
 extends_documentation_fragment:
   - vhpc.rdma.attributes
   - vhpc.rdma.attributes.full
@@ -48,14 +50,26 @@ options:
         description: PCI address of one of its functions, for example V(0000:3b:00.0).
         type: str
   image:
-    description: Absolute path on the host of the image file.
+    description: Absolute path on the host of the image file. One of O(image), O(image_dir) and O(online) is needed, and only one.
     type: str
-    required: true
+  image_dir:
+    description:
+      - Absolute path on the host of a directory that has exactly one image for the card's PSID, as a file or in an archive of the vendor. Needs SSH.
+      - What lies in an archive cannot be looked into beforehand, so that the tool alone tells whether a card of signed firmware takes it.
+    type: str
+  online:
+    description: Let the host fetch the image from the vendor's server, which offers its newest one. Needs O(version), O(online_ok) and SSH.
+    type: bool
+    default: false
+  online_ok:
+    description: Consent to have the host connect to the vendor's server, in check mode too.
+    type: bool
+    default: false
   version:
     description: The exact version that the image must have.
     type: str
   checksum:
-    description: SHA-256 of the image, as C(sha256:) and 64 hex digits. Not checked when not given. Needs SSH.
+    description: SHA-256 of O(image), as C(sha256:) and 64 hex digits. Not checked when not given. Needs SSH.
     type: str
   burn_ok:
     description: Consent to write the card's firmware.
@@ -73,7 +87,7 @@ notes:
   - Runs on the controller and talks to the ESXi shell through the task's SSH connection, or to C(esxcli) through vCenter (O(transport)). The host needs
     no Python, and C(gather_facts) must be off.
   - Needs MFT and NMST on the host. One MFT program runs at a time per host.
-  - How C(flint) refuses an unsigned image was never seen on hardware.
+  - How the tools refuse an unsigned image, and how C(mlxfwmanager) answers without the vendor's server, was never seen on hardware.
 seealso:
   - module: vhpc.rdma.mlx_firmware
   - module: vhpc.rdma.esxi_reboot
@@ -87,6 +101,15 @@ EXAMPLES = r"""
     image: /vmfs/volumes/hpc-nfs/firmware/fw-ConnectX5-rel-16_35_4030-MCX556A-ECA_Ax.bin
     version: 16.35.4030
     checksum: "sha256:0f1e2d3c4b5a69788796a5b4c3d2e1f00f1e2d3c4b5a69788796a5b4c3d2e1f0"
+    burn_ok: true
+  register: image
+
+- name: The one image for this card in a directory of images for many
+  vhpc.rdma.mlx_firmware_image:
+    card:
+      pci: "0000:3b:00.0"
+    image_dir: /vmfs/volumes/hpc-nfs/firmware
+    version: 16.35.4030
     burn_ok: true
   register: image
 

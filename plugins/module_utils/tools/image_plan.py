@@ -4,16 +4,29 @@
 
 """Whether a firmware image belongs on a card: board id, version, signature; and what is missing between flash and running firmware."""
 
+import re
+
 from ansible_collections.vhpc.rdma.plugins.module_utils.errors import RdmaError
 from ansible_collections.vhpc.rdma.plugins.module_utils.tools.software_plan import compare as compare_versions
 
 SIGNED = "secure-fw"
 
 
+def offered(device, card, source, where):
+    """What mlxfwmanager would burn from a directory or the vendor's server, in the form that plan() takes. device: as its query of the card gives it."""
+    version = device["fw_available"]
+    if re.search("multiple", device["status"], re.I):
+        raise RdmaError("choose the image", where, "%s has several images for %s" % (source, card["psid"]), "name the file with image", code="SEVERAL_IMAGES")
+    if not re.match(r"^\d+\.\d", version):
+        raise RdmaError("find an image", where, "%s has none for %s (%s)" % (source, card["psid"], device["status"] or "no status"),
+                        "get the image for this PSID from the card's vendor", code="NO_IMAGE")
+    return {"psid": card["psid"], "fw_version": version, "security": None}
+
+
 def plan(card, image, where, version="", allow_downgrade=False):
     """{burn, pending, flash, running, image}: burn is whether the image has to be written. Refuses everything that must not be.
 
-    card, image: flint's queries of the device and of the file.
+    card, image: flint's queries of the device and of the file; security None: what signs the image is not known, the tool that burns it looks.
     """
     what, refused = "burn the image", []
     flash, running, new = card["fw_version"], card["fw_version_running"], image["fw_version"]
@@ -23,7 +36,7 @@ def plan(card, image, where, version="", allow_downgrade=False):
             "get the image for this PSID from the card's vendor"))
     if version and compare_versions(new, version) != 0:
         refused.append(("VERSION", "the image is version %s, %s is asked for" % (new, version), "give the image of that version"))
-    if SIGNED in card["security"] and SIGNED not in image["security"]:
+    if SIGNED in card["security"] and image["security"] is not None and SIGNED not in image["security"]:
         refused.append(("UNSIGNED", "the card takes signed images only (%s) and this one is not signed" % ", ".join(card["security"]),
                         "get the signed image (the vendor's file for secure firmware)"))
     if compare_versions(new, flash) < 0 and not allow_downgrade:

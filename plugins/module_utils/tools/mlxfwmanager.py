@@ -183,11 +183,16 @@ def _finish(out, found, whole, known):
     return out
 
 
-def query_args(device="", xml=True):
-    """A read-only query; XML because Description and versions need no guessing there."""
-    return (["-d", device] if device else []) + ["--query"] + (["--query-format", "XML"] if xml else [])
+def query_args(device="", xml=True, source=()):
+    """A read-only query; XML because Description and versions need no guessing there. source: where images come from, see source_args()."""
+    return (["-d", device] if device else []) + list(source) + ["--query"] + (["--query-format", "XML"] if xml else [])
 
 
-def update_args(device, image):
-    """Burn one given image: never what a server offers as newest."""
-    return ["-d", device, "-i", image, "-u", "-y", "--no-progress"]
+def source_args(directory=""):
+    """The images of a directory of the host, or of the vendor's server."""
+    return ["-D", directory] if directory else ["--online"]
+
+
+def update_args(device, source, downgrade=False):
+    """Burn what the source has for this card; an older image only when told to."""
+    return ["-d", device] + list(source) + ["-u", "-y", "--no-progress"] + (["-f"] if downgrade else [])

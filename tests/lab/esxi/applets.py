@@ -1098,6 +1098,14 @@ def nothing(shell: Shell, args: list[str], io: Io) -> int:
     return 0
 
 
+def ps(shell: Shell, args: list[str], io: Io) -> int:
+    """-c: whole command lines. What else runs there is host.settings["processes"]."""
+    io.out.write("WID      CID      World Name            Command\n")
+    for number, line in enumerate(shell.host.settings.get("processes", []), 2100000):
+        io.out.write("%-9d%-9d%-22s%s\n" % (number, number, line.split()[0].split("/")[-1], line if "-c" in "".join(args[1:]) else line.split()[0]))
+    return 0
+
+
 def busybox(shell: Shell, args: list[str], io: Io) -> int:
     return shell.program(args[1:], io) if len(args) > 1 else 0
 
@@ -1113,7 +1121,7 @@ PROGRAMS: dict[str, Callable[[Shell, list[str], Io], int]] = {
     "whoami": whoami,
     "env": env, "printenv": env, "sh": shell_program, "time": time_it, "nohup": nohup, "xargs": xargs, "tee": tee, "basename": basename, "dirname": dirname,
     "seq": seq,
-    "chmod": nothing, "chown": nothing, "sync": nothing, "true": nothing, "false": lambda shell, args, io: 1, "busybox": busybox, "ps": nothing,
+    "chmod": nothing, "chown": nothing, "sync": nothing, "true": nothing, "false": lambda shell, args, io: 1, "busybox": busybox, "ps": ps,
     "logger": nothing,
 }
 PROGRAMS.update(esxcli.PROGRAMS)

@@ -616,27 +616,75 @@ def plain(mac: str) -> str:
     return mac.replace(":", "")
 
 
+@dataclass
+class Update:
+    """What a command line of mlxfwmanager asks for."""
+
+    given: list[str]
+    images: list[dict] | None = None  # psid, version, signed; None: no source of images is named
+    xml: bool = False
+    update: bool = False
+    yes: bool = False
+    force: bool = False
+    output: str = ""
+
+    def available(self, card: Card) -> list[dict]:
+        """The images for this card; the world has one file per version and board."""
+        return [image for image in self.images or [] if image["psid"] == card.psid]
+
+    def status(self, card: Card) -> str:
+        found = self.available(card)
+        if len(found) != 1:
+            return "Multiple image files found" if found else NO_IMAGE
+        return "Update required" if firmware_key(found[0]["version"]) > firmware_key(card.flash or card.firmware) else "Up to date"
+
+
+def firmware_key(text: str) -> tuple[int, ...]:
+    return tuple(int(part) for part in text.split("."))
+
+
 def mlxfwmanager(shell: Shell, args: list[str], io: Io) -> int:
-    host, queue = shell.host, list(args[1:])
-    given, xml, output = [], False, ""
+    host, queue, request = shell.host, list(args[1:]), Update([])
     while queue:
         item = queue.pop(0)
+        value = queue.pop(0) if item in ("-d", "--dev", "--query-format", "-o", "--output-file", "-i", "--image-file", "-D", "--image-dir", "-L",
+                                         "--log-file") and queue else ""
         if item in ("-v", "--version"):
             io.out.write("mlxfwmanager, %s\n" % version_text(host))
             return 0
         if item in ("-d", "--dev"):
-            given += queue.pop(0).split(",") if queue else []
+            request.given += value.split(",")
         elif item == "--query-format":
-            xml = bool(queue) and queue.pop(0).upper() == "XML"
+            request.xml = value.upper() == "XML"
         elif item in ("-o", "--output-file"):
-            output = queue.pop(0) if queue else ""
-        elif item in ("-i", "--image-file", "-D", "--image-dir", "-L", "--log-file"):
-            path = queue.pop(0) if queue else ""
-            if item in ("-i", "--image-file") and not shell.fs.exists(shell.path(path)):
-                io.err.write("-E- Image file: %s does not exist\n" % path)
+            request.output = value
+        elif item in ("-i", "--image-file"):
+            entry = shell.fs.software(shell.path(value))
+            if entry is None:
+                io.err.write("-E- Image file: %s does not exist\n" % value)
                 return 9
-        elif item not in ("-q", "--query", "--online", "-u", "--update", "-f", "--force", "-y", "--yes", "--no-progress", "--no", "--skip_if_same",
-                          "--no_fw_ctrl"):
+            request.images = [entry.image] if entry.image else []
+        elif item in ("-D", "--image-dir"):
+            path = shell.path(value)
+            if not shell.fs.is_dir(path):
+                io.err.write("-E- Image directory: %s does not exist\n" % value)
+                return 9
+            entries = [shell.fs.software(path.rstrip("/") + "/" + name) for name in shell.fs.listing(path)]
+            request.images = [entry.image for entry in entries if entry and entry.image]
+        elif item == "--online":
+            offers = host.settings.get("online", {})  # PSID: version; None: the server is out of reach
+            if offers is None:
+                io.err.write("-E- Failed to connect to the server: Could not resolve host\n")
+                return 24
+            shell.world.note("mft", host.name, "asked the vendor's server")
+            request.images = [dict(psid=psid, version=number, signed=True) for psid, number in offers.items()]
+        elif item in ("-u", "--update"):
+            request.update = True
+        elif item in ("-y", "--yes"):
+            request.yes = True
+        elif item in ("-f", "--force"):
+            request.force = True
+        elif item not in ("-q", "--query", "-L", "--log-file", "--no-progress", "--no", "--skip_if_same", "--no_fw_ctrl"):
             io.err.write("-E- Invalid argument: %s\n" % item)
             return 3
     with shell.world.lock:
@@ -644,20 +692,58 @@ def mlxfwmanager(shell: Shell, args: list[str], io: Io) -> int:
             io.err.write("-E- No devices found or specified, mst might be stopped, run 'mst start' to load MST modules\n")
             return 20
         found = []
-        for name in given:
+        for name in request.given:
             device = find(host, name)
             if device is None:
                 io.err.write("-E- Could not find device: %s\n" % name)
                 return 1
             found.append(device)
-        if not given:
+        if not request.given:
             found = [device for device in devices(host) if device.port.number == 1]
-        text = "".join(["<Devices>\n"] + [fw_xml(host, device) for device in found] + ["</Devices>\n"]) if xml else fw_text(host, found)
-        if output and xml:
-            shell.fs.write(shell.path(output), text.encode())
+        text = "".join(["<Devices>\n"] + [fw_xml(host, device, request) for device in found] + ["</Devices>\n"]) if request.xml \
+            else fw_text(host, found, request)
+        if request.output and request.xml:
+            shell.fs.write(shell.path(request.output), text.encode())
         else:
             io.out.write(text)
+        if request.update:
+            return fw_update(shell, found, request, io)
         return 0 if any(opens(host, device) for device in found) else 1
+
+
+def fw_update(shell: Shell, found: list[Device], request: Update, io: Io) -> int:
+    """How an unsigned image is refused is assumed."""
+    due = [(number, device) for number, device in enumerate(found, 1) if opens(shell.host, device) and (
+        request.status(device.card) == "Update required" or (request.force and len(request.available(device.card)) == 1))]
+    io.out.write("---------\n")
+    if not due:
+        io.out.write("All listed device(s) firmware images are up to date.\n")
+        return 0
+    io.out.write("Found %d device(s) requiring firmware update...\n\n" % len(due))
+    if not request.yes:
+        io.out.write("Perform FW update? [y/N]: \n")
+        return 18
+    rc = 0
+    for number, device in due:
+        image, card = request.available(device.card)[0], device.card
+        io.out.write("Device #%d: Updating FW ...     " % number)
+        if card.secure and not image["signed"]:
+            io.out.write("Fail : The Digest in the signature is wrong\n")
+            rc = 2
+        elif shell.world.fault("burn_fails", shell.host.name) is not None:
+            io.out.write("Fail : Flash erase failed. Flash gw is locked\n")
+            rc = 2
+        else:
+            written(shell, card, image)
+            io.out.write("Done\n")
+    if not rc:
+        io.out.write("\nRestart needed for updates to take effect.\n")
+    return rc
+
+
+def written(shell: Shell, card: Card, image: dict) -> None:
+    card.flash = image["version"] if image["version"] != card.firmware else ""
+    shell.world.note("mft", shell.host.name, "burned %s %s" % (card.bdf, image["version"]))
 
 
 def fw_versions(card: Card) -> list[tuple[str, str]]:
@@ -666,7 +752,7 @@ def fw_versions(card: Card) -> list[tuple[str, str]]:
     return [("FW", card.flash or card.firmware)] + running + list(ROMS.get(card.mt, ()))
 
 
-def fw_text(host: Host, found: list[Device]) -> str:
+def fw_text(host: Host, found: list[Device], request: Update) -> str:
     out = ["Querying Mellanox devices firmware ...", ""]
     for index, device in enumerate(found, 1):
         card, good = device.card, opens(host, device)
@@ -678,22 +764,27 @@ def fw_text(host: Host, found: list[Device]) -> str:
                 ("Versions:", "%-15s%-14s" % ("Current", "Available"))]
         out += ["  %-18s%s" % row for row in rows]
         versions = fw_versions(card) if good else [("FW", "--")]
-        out += ["     %-15s%-15s%-14s" % (name, value, "N/A" if good else "") for name, value in versions]
-        out += ["", "  %-18s%s" % ("Status:", NO_IMAGE if good else "Failed to open device"), ""]
+        out += ["     %-15s%-15s%-14s" % (name, value, fw_available(request, card, name) if good else "") for name, value in versions]
+        out += ["", "  %-18s%s" % ("Status:", request.status(card) if good else "Failed to open device"), ""]
     return "\n".join(out) + "\n"
 
 
-def fw_xml(host: Host, device: Device) -> str:
+def fw_available(request: Update, card: Card, name: str) -> str:
+    found = request.available(card)
+    return found[0]["version"] if name == "FW" and len(found) == 1 else "N/A"
+
+
+def fw_xml(host: Host, device: Device, request: Update) -> str:
     card, good = device.card, opens(host, device)
     versions = [(name.replace(" (Running)", "_Running_"), value) for name, value in fw_versions(card)]
     lines = ["    <Device pciName=%s type=%s psid=%s partNumber=%s>" % tuple(quoteattr(value) for value in (
         device.given, card.device, card.psid if good else "", card.part if good else "--")), "      <Versions>"]
-    lines += ["        <%s current=%s available=%s/>" % (name, quoteattr(value if good else "--"), quoteattr("N/A" if good else "")) for name,
+    lines += ["        <%s current=%s available=%s/>" % (name, quoteattr(value if good else "--"), quoteattr(fw_available(request, card, name) if good else "")) for name,
               value in versions]
     lines += ["      </Versions>", "      <MACs Base_Mac=%s />" % quoteattr(plain(card.ports[0].mac) if good else "N/A")]
     if good:
         lines.append("      <GUIDs Base_Guid=%s />" % quoteattr(card.ports[0].guid))
-    lines += ["      <Status>%s</Status>" % (NO_IMAGE if good else "Failed to open device"),
+    lines += ["      <Status>%s</Status>" % (request.status(card) if good else "Failed to open device"),
               "      <Description>%s</Description>" % escape(card.description if good else ""),
               "    </Device>"]
     return "\n".join(lines) + "\n"
@@ -800,8 +891,7 @@ def burn(shell: Shell, device: Device, image: dict, yes: bool, io: Io) -> int:
     if world.fault("burn_fails", shell.host.name) is not None:
         io.out.write("Burning FS4 FW image without signatures - FAILED\n-E- Flash erase failed. Flash gw is locked\n")
         return 1
-    card.flash = image["version"] if image["version"] != card.firmware else ""
-    world.note("mft", shell.host.name, "burned %s %s" % (card.bdf, image["version"]))
+    written(shell, card, image)
     io.out.write("Burning FS4 FW image without signatures - OK\nRestoring signature                     - OK\n"
                  "-I- To load new FW run mlxfwreset or reboot machine.\n")
     return 0

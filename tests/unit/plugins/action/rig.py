@@ -24,6 +24,7 @@ class Rig:
 
     def __init__(self, world):
         self.world, self.execs, self.drop_at = world, [], None
+        self.address, self.tasks = None, []  # tasks: whose exec each one was
 
     def __call__(self, plugin, host, /, check=False, diff=True, **args):
         module = importlib.import_module("ansible_collections.vhpc.rdma.plugins.action." + plugin)
@@ -31,11 +32,14 @@ class Rig:
         task.args, task.check_mode, task.diff = args, check, diff
         loader = DataLoader()
         connection = types.SimpleNamespace(_shell=types.SimpleNamespace(tmpdir="/nowhere"))
-        action = module.ActionModule(task=task, connection=connection, play_context=PlayContext(), loader=loader, templar=Templar(loader=loader),
+        context = PlayContext()
+        context.remote_addr = self.address
+        action = module.ActionModule(task=task, connection=connection, play_context=context, loader=loader, templar=Templar(loader=loader),
                                      shared_loader_obj=None)
 
         def execute(cmd, sudoable=True, executable=None, **kwargs):
             self.execs.append(cmd)
+            self.tasks.append(action)
             if self.drop_at is not None and len(self.execs) >= self.drop_at:
                 raise AnsibleConnectionFailure("Connection to %s closed by remote host." % host)
             out, err, rc = run_line(self.world, host, cmd)

@@ -7,9 +7,11 @@
 from __future__ import annotations
 
 import hashlib
+import threading
 
 import pytest
 
+from ansible_collections.vhpc.rdma.plugins.plugin_utils import esxcli_vc
 from ansible_collections.vhpc.rdma.tests.unit.plugins.action.rig import Rig
 from lab import kinds, site
 
@@ -105,3 +107,109 @@ def test_a_missing_file_a_management_card_and_a_host_without_mft(rig):
     assert rig("mlx_firmware_image", HOST, **wanted)["error"]["code"] == "NO_MFT"
     assert rig("mlx_firmware_image", HOST, check=True, **wanted)["changes"][0]["certainty"] == "conditional"
     assert not burned(rig)
+
+
+# ---- out of a directory, from the vendor ------------------------------------------------------------------------------
+
+DIRECTORY = "/vmfs/volumes/%s/firmware" % site.DATASTORE
+
+
+def shelf(rig, **images):
+    """A directory with images: name=(psid, version, signed)."""
+    for name, about in images.items():
+        kinds.image(rig.world, name + ".bin", *about)
+    return dict(card={"psid": "MT_0000000008"}, image_dir=DIRECTORY, burn_ok=True)
+
+
+def test_out_of_a_directory_goes_the_image_for_the_cards_psid(rig):
+    wanted = shelf(rig, ours=("MT_0000000008", NEW), others=("DEL0000000023", "16.99.1"))
+    planned = rig("mlx_firmware_image", HOST, check=True, **wanted)
+    assert not planned.get("failed"), planned["msg"]
+    assert planned["changes"][0]["after"] == NEW and not burned(rig)
+    refused = rig("mlx_firmware_image", HOST, **dict(wanted, burn_ok=False))
+    assert refused["error"]["code"] == "NO_CONSENT" and not burned(rig)
+    refused = rig("mlx_firmware_image", HOST, **dict(wanted, version="16.35.4000"))
+    assert refused["error"]["code"] == "VERSION" and not burned(rig)
+    done = rig("mlx_firmware_image", HOST, **wanted)
+    assert done["changes"] == planned["changes"] and (done["firmware"]["flash"], done["firmware"]["running"]) == (NEW, "16.32.1010")
+    again = rig("mlx_firmware_image", HOST, **wanted)
+    assert (again["changed"], again["reboot_required"], len(burned(rig))) == (False, True, 1)
+
+
+@pytest.mark.parametrize("images, code", [
+    (dict(others=("DEL0000000023", "16.99.1")), "NO_IMAGE"),
+    (dict(one=("MT_0000000008", "16.35.4030"), two=("MT_0000000008", "16.35.8008")), "SEVERAL_IMAGES"),
+    (dict(old=("MT_0000000008", "16.31.1014")), "DOWNGRADE"),
+])
+def test_a_directory_without_the_one_right_image_is_refused_before_the_write(rig, images, code):
+    refused = rig("mlx_firmware_image", HOST, **shelf(rig, **images))
+    assert refused["failed"] and refused["error"]["code"] == code and not burned(rig), refused["msg"]
+
+
+def test_a_downgrade_out_of_a_directory_needs_a_word_and_a_missing_directory_is_told(rig):
+    wanted = shelf(rig, old=("MT_0000000008", "16.31.1014"))
+    assert rig("mlx_firmware_image", HOST, **dict(wanted, allow_downgrade=True))["firmware"]["flash"] == "16.31.1014"
+    missing = rig("mlx_firmware_image", HOST, **dict(wanted, image_dir=DIRECTORY + "/none"))
+    assert missing["error"]["code"] == "SOURCE" and "does not exist" in missing["msg"]
+
+
+def test_an_unsigned_image_in_a_directory_is_refused_before_the_write():
+    rig = Rig(kinds.build("connectx7-vpi"))
+    psid = kinds.KINDS["connectx7-vpi"].psid
+    wanted = dict(shelf(rig, ours=(psid, "28.99.1", False)), card={"psid": psid})
+    refused = rig("mlx_firmware_image", HOST, **wanted)
+    assert refused["error"]["code"] == "UNSIGNED" and not burned(rig)
+    rig.world.set_fault("burn_fails", HOST, times=1)
+    wanted = dict(shelf(rig, ours=(psid, "28.99.1", True)), card={"psid": psid})
+    failed = rig("mlx_firmware_image", HOST, **wanted)
+    assert failed["error"]["code"] == "BURN" and "Flash" in failed["msg"] and not burned(rig)
+    assert rig("mlx_firmware_image", HOST, **wanted)["changed"] is True
+
+
+def test_the_vendors_server_is_asked_only_with_consent(rig):
+    wanted = dict(card={"psid": "MT_0000000008"}, online=True, version=NEW, burn_ok=True)
+    rig.world.hosts[HOST].settings["online"] = {"MT_0000000008": NEW}
+
+    def asked():
+        return [entry for entry in rig.world.journal if entry["what"] == "asked the vendor's server"]
+    for check in (True, False):
+        refused = rig("mlx_firmware_image", HOST, check=check, **wanted)
+        assert refused["error"]["code"] == "NO_CONSENT" and "online_ok" in refused["msg"] and not asked()
+    assert "version" in rig("mlx_firmware_image", HOST, **{key: value for key, value in wanted.items() if key != "version"}, online_ok=True)["msg"]
+    newer = rig("mlx_firmware_image", HOST, **dict(wanted, online_ok=True, version="16.35.4000"))
+    assert newer["error"]["code"] == "VERSION" and asked() and not burned(rig)
+    assert rig("mlx_firmware_image", HOST, online_ok=True, **wanted)["firmware"]["flash"] == NEW
+    rig.world.hosts[HOST].settings["online"] = None
+    away = rig("mlx_firmware_image", HOST, online_ok=True, **wanted)
+    assert away["error"]["code"] == "SOURCE" and "server" in away["msg"]
+
+
+@pytest.mark.parametrize("more", [{}, {"image": "/a.bin", "image_dir": "/b"}, {"image": "/a.bin", "online": True, "online_ok": True, "version": "1.2.3"},
+                                  {"image_dir": "/b", "checksum": "sha256:" + "0" * 64}])
+def test_one_source_of_the_image_and_only_one(rig, more):
+    refused = rig("mlx_firmware_image", HOST, card={"psid": "MT_0000000008"}, **more)
+    assert refused["failed"] and "image" in refused["msg"] and not rig.execs
+
+
+def test_two_burns_never_run_at_once_on_a_host(rig, monkeypatch, tmp_path):
+    """Each of two tasks has the host for itself from its first command to its last; the second finds what the first wrote."""
+    monkeypatch.setattr(esxcli_vc.tempfile, "gettempdir", lambda: str(tmp_path))
+    rig.address, rig.tasks = "192.0.2.1", []
+    wanted, results = job(rig, burn_ok=True), []
+    threads = [threading.Thread(target=lambda: results.append(rig("mlx_firmware_image", HOST, **wanted))) for _number in range(2)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(60)
+    assert sorted(result["changed"] for result in results) == [False, True] and len(burned(rig)) == 1
+    changes = sum(one is not other for one, other in zip(rig.tasks, rig.tasks[1:]))
+    assert changes == 1, "the commands of two tasks are mixed"
+
+
+def test_a_firmware_tool_that_somebody_else_runs_is_not_joined(rig):
+    wanted = job(rig, burn_ok=True)
+    rig.world.hosts[HOST].settings["processes"] = ["/bin/sh /etc/init.d/flintlock", "/opt/mellanox/bin/flint -d mt4119_pciconf1 -i /tmp/other.bin b"]
+    busy = rig("mlx_firmware_image", HOST, **wanted)
+    assert busy["error"]["code"] == "BUSY" and "/tmp/other.bin" in busy["msg"] and not burned(rig)
+    rig.world.hosts[HOST].settings["processes"].pop()
+    assert rig("mlx_firmware_image", HOST, **wanted)["changed"] is True

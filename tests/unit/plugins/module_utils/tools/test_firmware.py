@@ -90,9 +90,11 @@ def test_no_device_and_foreign_text():
             mlxfwmanager.parse(text)
 
 
-def test_update_arguments_name_one_image_and_never_the_network():
-    args = mlxfwmanager.update_args("mt4119_pciconf0", "/vmfs/volumes/ds/fw.bin")
-    assert args[:4] == ["-d", "mt4119_pciconf0", "-i", "/vmfs/volumes/ds/fw.bin"] and "-y" in args and "--online" not in args
+def test_update_arguments_name_the_source_and_force_only_a_downgrade():
+    args = mlxfwmanager.update_args("mt4119_pciconf0", mlxfwmanager.source_args("/vmfs/volumes/ds/fw"))
+    assert args[:4] == ["-d", "mt4119_pciconf0", "-D", "/vmfs/volumes/ds/fw"] and "-y" in args and not {"--online", "-f"} & set(args)
+    assert "-f" in mlxfwmanager.update_args("mt4119_pciconf0", mlxfwmanager.source_args("/vmfs/volumes/ds/fw"), downgrade=True)
+    assert mlxfwmanager.source_args() == ["--online"] and "-u" not in mlxfwmanager.query_args("mt4119_pciconf0", source=["--online"])
 
 
 def image(name):
