@@ -43,8 +43,8 @@ options:
       - V(ibstatus), V(ibstat), V(ibv_devinfo) and V(rdma_link) are the guest's tools of that name.
       - V(perftest) is any bandwidth or latency test of perftest, its failure, or its JSON file.
       - V(osu) is any size table of the OSU micro-benchmarks, V(imb) the Intel MPI Benchmarks.
-      - V(openfoam), V(wrf), V(lammps), V(gromacs) and V(namd) are the logs of these applications. The result has C(value), C(unit), C(direction),
-        C(success), C(series) and what was C(discarded) and why.
+      - V(openfoam), V(wrf), V(lammps), V(gromacs) and V(namd) are the logs of these applications, V(ucx) is C(ucx_perftest).
+        The result has C(value), C(unit), C(direction), C(success), C(series) and what was C(discarded) and why.
     type: str
     required: true
     choices:
@@ -71,6 +71,7 @@ options:
       - lammps
       - gromacs
       - namd
+      - ucx
 """
 
 EXAMPLES = r"""

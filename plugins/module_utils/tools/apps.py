@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Logs of OpenFOAM, WRF, LAMMPS, GROMACS, NAMD, and of any program that a definition describes (pure).
+"""Logs of OpenFOAM, WRF, LAMMPS, GROMACS, NAMD, ucx_perftest, and of any program that a definition describes (pure).
 
 Every parser returns the same keys: app, version, processes, metric, value (the figure of merit, None without one), unit,
 direction (lower or higher is better), success, series (seconds of every step, where the log has steps), health (their
@@ -313,9 +313,49 @@ def _namd(found):
     return _finish(out, errors)
 
 
+# ---- ucx_perftest ------------------------------------------------------------------------------------------------------
+
+UCX_SIGN = re.compile(r"^\|\s+\|\s+\|\s+(latency|overhead) \(usec\)\s+\|\s+bandwidth \(MB/s\)|^iterations,[\d.]+_percentile_lat,avg_lat,overall_lat,avg_bw,")
+UCX_ROW = re.compile(r"^\s*(?:Final:|\[thread \d+\])?\s*(\d+)%s\s*$" % (r"[\s,]+(%s)" % NUMBER * 7))
+UCX_HEAD = re.compile(r"^\|\s*(Test|Message size):\s+(.*?)\s*\|$")
+UCX_ERROR = re.compile(r"^\[[\d.]+\]\s+\[\S+\]\s+\S+:\d+\s+UCX\s+(?:ERROR|FATAL)\s+(.*)$")
+UCX_KEYS = ("iterations", "p50_us", "average_us", "overall_us", "average_mib", "overall_mib", "average_rate", "overall_rate")
+MIB = 1048576.0
+
+
+def parse_ucx(text):
+    """The last row of ucx_perftest's client: microseconds of a latency test, Gb/s of any other. Its MB are of 2^20 bytes.
+
+    With -v a table does not say which kind of test it is of: then it is the bandwidth, which both have.
+    """
+    found = clean.lines("ucx", text)
+    signs, errors = _matches(UCX_SIGN, found), [match.group(1) for match in _matches(UCX_ERROR, found)]
+    if not signs and not errors:
+        _refuse("ucx", found)
+    head = dict((match.group(1), match.group(2)) for match in _matches(UCX_HEAD, found))
+    latency = any(match.group(1) == "latency" for match in signs)
+    out = _result("ucx", "latency" if latency else "bandwidth", "us" if latency else "Gb/s", "lower" if latency else "higher")
+    rows = [dict(zip(UCX_KEYS, [int(match.group(1))] + [float(match.group(place)) for place in range(2, 9)])) for match in _matches(UCX_ROW, found)]
+    # A run that was cut has rows of its threads and no final one.
+    last = [line for line in found if UCX_ROW.match(line)][-1:]
+    if rows:
+        row = out["figures"] = rows[-1]
+        out["value"] = row["overall_us"] if latency else row["overall_mib"] * MIB * 8 / 1e9
+        out["success"] = not last[0].lstrip().startswith("[")
+        if row["overall_rate"]:
+            row["message_size"] = int(round(row["overall_mib"] * MIB / row["overall_rate"]))
+        # On a quiet path the median lies close to the mean of the whole run: another load shows here first.
+        if latency and row["p50_us"] and row["overall_us"] > 3 * row["p50_us"]:
+            out["warnings"].append("the mean, %g us, is far above the median, %g us: the processes or the path were held up" % (
+                row["overall_us"], row["p50_us"]))
+    if head:
+        out["figures"].update((clean.snake(key), value) for key, value in head.items() if key == "Test")
+    return _finish(out, errors)
+
+
 # ---- any other program -------------------------------------------------------------------------------------------------
 
-PARSERS = {"openfoam": parse_openfoam, "wrf": parse_wrf, "lammps": parse_lammps, "gromacs": parse_gromacs, "namd": parse_namd}
+PARSERS = {"openfoam": parse_openfoam, "wrf": parse_wrf, "lammps": parse_lammps, "gromacs": parse_gromacs, "namd": parse_namd, "ucx": parse_ucx}
 PICKS = ("last", "first", "mean", "median", "min", "max", "sum")
 DIRECTIONS = ("lower", "higher")
 

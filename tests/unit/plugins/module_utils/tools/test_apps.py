@@ -137,3 +137,28 @@ def test_a_definition_that_cannot_work_is_refused(change, words):
 def test_foreign_text_is_refused(app):
     with pytest.raises(ParseError):
         apps.PARSERS[app]("nothing of the kind\n")
+
+
+# ---- ucx_perftest --------------------------------------------------------------------------------------------------------
+
+def test_ucx_bandwidth_is_gigabits_of_real_megabytes():
+    found = read("ucx", "tag_bw")
+    row = found["figures"]
+    assert (found["unit"], found["direction"], found["success"]) == ("Gb/s", "higher", True) and row["iterations"] == 100000 and row["message_size"] == 65536
+    assert found["value"] == pytest.approx(row["overall_rate"] * 65536 * 8 / 1e9, rel=1e-3)
+
+
+def test_ucx_latency_is_microseconds_and_a_disturbed_run_is_told():
+    found = read("ucx", "tag_lat")
+    assert (found["unit"], found["direction"], found["value"]) == ("us", "lower", 1.219) and not found["warnings"]
+    held_up = apps.parse_ucx(sample("ucx", "held_up"))
+    assert held_up["value"] == 1765.287 and held_up["success"] and warned(held_up, "held up")
+
+
+def test_ucx_of_a_cut_run_and_of_no_server():
+    text = sample("ucx", "csv")
+    assert apps.parse_ucx(text)["success"] and apps.parse_ucx(text)["unit"] == "Gb/s"
+    cut = apps.parse_ucx("\n".join(text.splitlines()[:2]))
+    assert cut["value"] and not cut["success"] and warned(cut, "not to be believed")
+    error = read("ucx", "err_connect")
+    assert error["value"] is None and not error["success"] and "Connection refused" in error["error"]
