@@ -6,32 +6,26 @@
 
 from __future__ import annotations
 
-import importlib
-import json
 import os
 import pathlib
 import subprocess
 import sys
 
 import pytest
-from ansible.parsing.dataloader import DataLoader
-from ansible.playbook.play_context import PlayContext
-from ansible.playbook.task import Task
-from ansible.plugins.connection.local import Connection
-from ansible.template import Templar
 
 HERE = pathlib.Path(__file__).parent
 sys.path.insert(0, str(HERE))
 
 from lab.vsphere.__main__ import certificate  # noqa: E402
+from lab.vsphere.rig import Modules  # noqa: E402
 from lacking import GOPATH, lacking  # noqa: E402
 
 BUILD = HERE.parents[1] / "build" / "vcsim"
 PASSWORD = "for the simulator alone"
 
 
-class Simulator:
-    """One simulator, and the modules called as Ansible's worker calls them."""
+class Simulator(Modules):
+    """One simulator."""
 
     def __init__(self, program: pathlib.Path, directory: pathlib.Path, *words: str) -> None:
         cert, key = certificate(str(directory))
@@ -44,35 +38,6 @@ class Simulator:
     def stop(self) -> None:
         self.process.stdin.close()
         self.process.wait(20)
-
-    def __call__(self, module: str, host: str = "DC0_C0_H0", check: bool = False, **args) -> dict:
-        task = Task()
-        task.action = "vhpc.rdma." + module
-        task.args = {key: value for key, value in dict(self.login, **args).items() if value is not None}
-        task.check_mode, task.diff = check, True
-        context, loader = PlayContext(), DataLoader()
-        context.remote_addr = host
-        plugin = importlib.import_module("ansible_collections.vhpc.rdma.plugins.action." + module)
-        action = plugin.ActionModule(task, Connection(context, os.devnull), context, loader, Templar(loader=loader), None)
-        result = action.run(task_vars={"inventory_hostname": host})
-        assert PASSWORD not in json.dumps(result, default=str)
-        return result
-
-    def ok(self, module: str, *args, **kwargs) -> dict:
-        result = self(module, *args, **kwargs)
-        assert not result.get("failed"), result["msg"]
-        return result
-
-    def failed(self, module: str, *args, **kwargs) -> dict:
-        result = self(module, *args, **kwargs)
-        assert result.get("failed"), result
-        return result
-
-    def twice(self, module: str, *args, **kwargs) -> dict:
-        """Check mode tells what the run does, the run does it, and once more does nothing."""
-        looked, done, again = self.ok(module, *args, check=True, **kwargs), self.ok(module, *args, **kwargs), self.ok(module, *args, **kwargs)
-        assert looked["changed"] and done["changed"] and looked["changes"] == done["changes"] and not again["changed"], again["changes"]
-        return done
 
 
 @pytest.fixture(scope="session")

@@ -104,7 +104,7 @@ def test_a_session_that_another_one_ends(vcenter):
 
 
 def test_what_the_simulator_has_not_is_an_error_with_a_place(vcenter):
-    result = vcenter.failed("host_power_policy")
+    result = vcenter.failed("host_power_policy", "DC0_C0_H0")
     assert result["error"]["where"] == "DC0_C0_H0" and "ManagedObjectNotFound" in result["msg"]
     with pytest.raises(RdmaError) as caught, session.connect(dict(vcenter.login, validate_certs=True, timeout=20), "here", "ask") as link:
         link.content.licenseManager.DecodeLicense("none")
