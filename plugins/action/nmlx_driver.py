@@ -12,7 +12,7 @@ from ansible_collections.vhpc.rdma.plugins.module_utils.changes import Changes
 from ansible_collections.vhpc.rdma.plugins.module_utils.errors import RdmaError
 from ansible_collections.vhpc.rdma.plugins.module_utils.tools import cards as card_tools
 from ansible_collections.vhpc.rdma.plugins.module_utils.tools import driver_options, esxcli, software_plan
-from ansible_collections.vhpc.rdma.plugins.plugin_utils import boot_memory, esxi, esxi_vibs
+from ansible_collections.vhpc.rdma.plugins.plugin_utils import boot_memory, esxi, esxi_files, esxi_vibs
 from ansible_collections.vhpc.rdma.plugins.plugin_utils.action import RdmaAction
 from ansible_collections.vhpc.rdma.plugins.plugin_utils.esxcli_vc import TRANSPORT_SPEC, shell as reach_host
 from ansible_collections.vhpc.rdma.plugins.plugin_utils.shell import Answer, Shell, check
@@ -28,6 +28,8 @@ class ActionModule(RdmaAction):
         at_least=dict(type="bool", default=True),
         source=dict(type="str"),
         checksum=dict(type="str"),
+        local=dict(type="path"),
+        install_as=dict(type="str", choices=["vib", "component"], default="vib"),
         allow_downgrade=dict(type="bool", default=False),
         options=dict(type="dict", default={}),
         purge=dict(type="bool", default=False),
@@ -37,7 +39,7 @@ class ActionModule(RdmaAction):
     def act(self, params: dict, task_vars: dict) -> dict:
         wanted = params["options"] or {}
         driver_options.check(wanted, self.host)
-        package = {key: params[key] for key in ("name", "version", "at_least", "source", "checksum")}
+        package = {key: params[key] for key in ("name", "version", "at_least", "source", "checksum", "local")}
         software_plan.check_packages([package], self.host)
         with reach_host(self, params) as shell:
             return self._act(shell, params, wanted, package)
@@ -50,6 +52,7 @@ class ActionModule(RdmaAction):
         commands.update({key: esxi.NETWORK[key] for key in ("pci", "nics")}, uptime=boot_memory.UPTIME)
         answers = dict(zip(commands, shell.run_many(list(commands.values()))))
 
+        family = params["name"].partition("-")[0]  # nmlx5: core, rdma and, from 8.0U3 on, cc come from one bundle
         wanted = self._per_port(wanted, answers)
         memory = boot_memory.Memory(params["state_file"], answers["uptime"])
         software = esxi_vibs.Software(shell, [package] if params["version"] else [], allow_downgrade=params["allow_downgrade"])
@@ -60,9 +63,8 @@ class ActionModule(RdmaAction):
             after[module], changed[module] = driver_options.merge(before[module], wanted[module], params["purge"])
             if not software.plan["install"]:  # another driver version may know other options
                 driver_options.known(module, [key for key in changed[module] if key in after[module]], self._known(answers["list " + module]), self.host)
-        software.check_files()
-
         changes, results = Changes("esxi"), []
+        esxi_files.bring(software, params, changes, self.check_mode)
         software.steps(changes)
         for module in wanted:
             for key in changed[module]:
@@ -70,13 +72,16 @@ class ActionModule(RdmaAction):
             if not changed[module] and memory.waits("module %s" % module):
                 changes.wait_for_reboot("module %s: its options were set and the host has not rebooted since" % module)
         warnings = self._shared(changed, answers)
+        if software.wants_change:
+            warnings += software.warnings() + esxi_files.image_managed(params, self.host, [params["name"]])
         if not self.check_mode:
             if software.wants_change:
-                results = software.apply()
+                results = software.apply(components=params["install_as"] == "component")
             self._set_options(shell, {module: after[module] for module in wanted if changed[module]}, memory)
         return changes.result(
             options={module: {"before": driver_options.join(before[module]), "after": driver_options.join(after[module])} for module in wanted},
-            vibs={name: {"running": software.running.get(name, ""), "next": software.following.get(name, "")} for name in (params["name"],)},
+            vibs={name: {"running": software.running.get(name, ""), "next": software.following.get(name, "")}
+                  for name in sorted(set(software.running) | set(software.following) | {params["name"]}) if name.startswith(family)},
             results=results, warnings=warnings)
 
     def _per_port(self, wanted: dict, answers: dict[str, Answer]) -> dict:

@@ -37,6 +37,16 @@ options:
   checksum:
     description: SHA-256 of the file, written as V(sha256:) and 64 hex digits.
     type: str
+  local:
+    description:
+      - A file on the controller that belongs at O(source). Where it is not there or not the same, it is uploaded through vCenter, whose connection options
+        are then needed, before it is installed. O(source) must name the datastore by its name.
+    type: path
+  install_as:
+    description: How an offline bundle goes in, V(vib) by C(esxcli software vib install), V(component) by C(esxcli software component apply).
+    type: str
+    choices: [vib, component]
+    default: vib
   allow_downgrade:
     description: Replace a newer version by the wanted one where O(at_least=false).
     type: bool
@@ -98,7 +108,7 @@ options:
   returned: always
   sample: {nmlx5_core: {before: "max_vfs=0,0,16,16 pfctx=0x08", after: pfctx=0x08}}
 vibs:
-  description: The driver's VIB with the version that runs and the one that the next boot brings.
+  description: The driver's VIBs (C(nmlx5-core), C(nmlx5-rdma) and whatever else its bundle has) with the version that runs and the one that the next boot brings.
   type: dict
   returned: always
 results:
