@@ -97,6 +97,26 @@ options:
     description: File in C(/etc/security/limits.d) that holds the limit.
     type: str
     default: 90-vhpc-rdma.conf
+  firewall:
+    description:
+      - Opens the TCP ports that the guests' measurements need in the firewall of the guest (firewalld, ufw or nftables, whichever filters), now and
+        after a reboot, or closes them again.
+      - Where nothing filters there is nothing to do. Leave it out to leave the firewall alone.
+    type: dict
+    suboptions:
+      state:
+        description: Whether the ports are open.
+        type: str
+        choices: [open, closed]
+        default: open
+      ports:
+        description: Ports and ranges, C(port) and C(control_port) of M(vhpc.rdma.perftest).
+        type: list
+        elements: str
+        default: [18514-18515]
+      zone:
+        description: Zone of firewalld, its default zone when left out.
+        type: str
   timeout:
     description: Seconds that the installation may take.
     type: int
@@ -131,6 +151,13 @@ EXAMPLES = r"""
     version: 3.2.1
     source: /root/doca-host.rpm
     reload: reboot
+
+- name: The distribution's RDMA, and perftest let through the guest's firewall
+  vhpc.rdma.ofed_guest:
+    provider: inbox
+    firewall:
+      state: open
+      ports: [18514-18515]
 
 - name: Install now, reboot later
   vhpc.rdma.ofed_guest:
@@ -171,6 +198,19 @@ ofed:
     version: 5.4-3.0.3.0
     loaded: true
     wanted: 5.4-3.0.3.0
+firewall:
+  description: The guest's firewall, where O(firewall) asked for it.
+  returned: when O(firewall) is given
+  type: dict
+  contains:
+    kind:
+      description: V(firewalld), V(ufw), V(nftables), or V(none) where nothing filters.
+      type: str
+    ports:
+      description: The ports and ranges.
+      type: list
+      elements: str
+  sample: {kind: firewalld, ports: [18514-18515]}
 reboot_required:
   description: Whether the guest must be rebooted before its modules are the installed ones.
   returned: success
@@ -187,7 +227,7 @@ import os
 import tarfile
 
 from ansible_collections.vhpc.rdma.plugins.module_utils import guest as wrapper
-from ansible_collections.vhpc.rdma.plugins.module_utils import doca, inbox, ofed_state, packages, uses
+from ansible_collections.vhpc.rdma.plugins.module_utils import doca, firewall, inbox, ofed_state, packages, uses
 from ansible_collections.vhpc.rdma.plugins.module_utils.changes import Changes
 from ansible_collections.vhpc.rdma.plugins.module_utils.errors import ParseError, RdmaError
 from ansible_collections.vhpc.rdma.plugins.module_utils.tools import ofed as tool
@@ -204,6 +244,9 @@ SPEC = dict(
     reload=dict(type="str", choices=["openibd", "reboot", "none"], default="openibd"),
     memlock=dict(type="str", default="unlimited"),
     memlock_file=dict(type="str", default="90-vhpc-rdma.conf"),
+    firewall=dict(type="dict", options=dict(
+        state=dict(type="str", choices=["open", "closed"], default="open"), ports=dict(type="list", elements="str", default=["18514-18515"]),
+        zone=dict(type="str"))),
     timeout=dict(type="int", default=2700),
 )
 SIGNED = ("use a release with signed modules for this kernel, enrol the key that signs them (mokutil --import, then a reboot with the VM's console), "
@@ -556,15 +599,46 @@ def read_back_inbox(guest):
     return found
 
 
+def plan_firewall(guest, changes):
+    """The firewall that filters and the ports that have to be changed; None where nobody asked."""
+    options = guest.params.get("firewall")
+    if not options:
+        return None
+    pairs, opened = firewall.ranges(options["ports"], guest.host), options["state"] == "open"
+    which = firewall.kind(guest.system)
+    view = dict(kind=which, pairs=pairs, opened=opened, todo=[], zone=options["zone"])
+    if which:
+        view["todo"] = firewall.steps(changes, which, firewall.read(guest.system, which, pairs, options["zone"]), opened)
+        if which == "nftables" and view["todo"] and opened:
+            firewall.nft_place(guest.system)
+    return view
+
+
+def apply_firewall(guest, view):
+    system, pairs = guest.system, view["pairs"] if view["kind"] == "nftables" else view["todo"]
+    firewall.change(system, view["kind"], pairs, view["zone"], view["opened"])
+    if not view["opened"]:
+        return
+    left = [pair for pair, state in firewall.read(system, view["kind"], view["pairs"], view["zone"]).items() if state != (True, True)]
+    if left:
+        raise RdmaError("open TCP %s" % ", ".join(firewall.name(pair) for pair in left), guest.host, "%s does not show it as open afterwards" % view["kind"],
+                        "see what else writes the firewall's rules", code="FIREWALL")
+
+
 def work(guest):
     changes = Changes("guest")
+    walls = plan_firewall(guest, changes)
     view = plan(guest, changes)
-    found = view["found"]
+    found, more = view["found"], {}
     if not guest.check_mode:
         if changes.changed:
             apply(guest, view)
         found = read_back(guest, view)
-    return changes.result(ofed=dict(found, wanted=guest.params["version"] or ""))
+        if walls and walls["todo"]:
+            apply_firewall(guest, walls)
+    if walls:
+        more["firewall"] = dict(kind=walls["kind"] or "none", ports=[firewall.name(pair) for pair in walls["pairs"]])
+    return changes.result(ofed=dict(found, wanted=guest.params["version"] or ""), **more)
 
 
 def main():
