@@ -25,6 +25,8 @@ GUESTS = ("guest_wait", "ofed_guest", "perftest", "rdma_info", "rdma_link")
 ELSEWHERE = {
     "These two and nothing else": "label rdma-ib", "The same two for every VM, in one task": "VM vm02",
     "Any free device with these labels, wherever the VM powers on": "label rdma-ib", "A GPU whose BARs need 64-bit MMIO": "0000:af:00.0",
+    "The vendor's repository, from the package that brings it": "provider: mlnx_ofed",
+    "The distribution's RDMA, and perftest let through the guest's firewall": "provider: mlnx_ofed",
     "What the distribution has": "", "Install now, reboot later": "", "Jumbo frames get through to the neighbours": "192.168.5.12",
     "An address for IPoIB too, on the port with this GUID": "", "Nothing but the NUMA nodes": "", "All but the latency sensitivity": "",
     "Many VMs in one task, one of them larger": "", "Wait for them": "", "Judge": "", "Detach everything": ""}
