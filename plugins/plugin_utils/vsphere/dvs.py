@@ -31,10 +31,13 @@ def uplinks(devices: list[dict], chosen: list[dict]) -> list[dict]:
 
 
 def text_of(switch: dict) -> str:
-    text = "%s: uplinks %s" % (switch["switch"], ", ".join("%s (%s)" % (one["vmnic"], one["pci"]) for one in switch["uplinks"]))
-    if switch.get("portgroups"):
-        text += ", port groups %s" % ", ".join(switch["portgroups"])
-    return text + (", it keeps %s" % ", ".join(switch["left"]) if switch["left"] else ", no uplink of this host is left then")
+    return "%s: uplinks %s, %s" % (switch["switch"], ", ".join("%s (%s)" % (one["vmnic"], one["pci"]) for one in switch["uplinks"]), consequence(switch))
+
+
+def consequence(switch: dict) -> str:
+    """Who else uses the switch, and what is left of it on this host."""
+    text = "port groups %s, " % ", ".join(switch["portgroups"]) if switch.get("portgroups") else ""
+    return text + ("it keeps %s" % ", ".join(switch["left"]) if switch["left"] else "no uplink of this host is left then")
 
 
 def plan(switches: list[dict], consent: bool, checking: bool) -> tuple[Changes, list[str]]:
@@ -46,7 +49,8 @@ def plan(switches: list[dict], consent: bool, checking: bool) -> tuple[Changes, 
             continue
         for one in switch["uplinks"]:
             changes.add("distributed switch %s" % switch["switch"], "uplink %s (%s)" % (one["vmnic"], one["pci"]), "in use", "removed",
-                        certainty="conditional" if checking and not consent else "sure", reason="" if consent else "needs consent: true")
+                        certainty="conditional" if checking and not consent else "sure",
+                        reason=consequence(switch) + ("" if consent else "; needs consent: true"))
     return changes, refused
 
 

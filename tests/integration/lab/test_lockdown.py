@@ -7,11 +7,11 @@
 from __future__ import annotations
 
 from lab import kinds
-from test_vsphere_modules import Site
+from lab.vsphere.rig import Lab
 
 
 def test_lockdown_mode_is_explained_and_left_alone(tmp_path):
-    site = Site(tmp_path, 2)
+    site = Lab(tmp_path, 2)
     try:
         host = kinds.host(site.world, "esxi01", "lockdown")
         host.services["TSM-SSH"].running = False

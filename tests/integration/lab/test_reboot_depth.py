@@ -12,8 +12,8 @@ import time
 import pytest
 
 from ansible_collections.vhpc.rdma.plugins.plugin_utils import esxcli_vc
+from lab.vsphere.rig import Lab
 from lab.world import Vib
-from test_vsphere_modules import Site
 
 TOOLS = [{"thing": "VIB mft", "name": "version", "before": None, "after": "4.18.1.14 or later", "reboot": "host", "certainty": "sure"}]
 OPTION = [{"thing": "module nmlx5_core", "name": "max_vfs", "before": "16", "after": None, "reboot": "host", "certainty": "sure"}]
@@ -26,7 +26,7 @@ def _here(tmp_path, monkeypatch):
     made = []
 
     def start(hosts=1):
-        made.append(Site(tmp_path, hosts))
+        made.append(Lab(tmp_path, hosts))
         for host in made[-1].world.hosts.values():
             host.boot_seconds = 1.5
         return made[-1]
