@@ -342,8 +342,6 @@ def parse_ucx(text):
         row = out["figures"] = rows[-1]
         out["value"] = row["overall_us"] if latency else row["overall_mib"] * MIB * 8 / 1e9
         out["success"] = not last[0].lstrip().startswith("[")
-        if row["overall_rate"]:
-            row["message_size"] = int(round(row["overall_mib"] * MIB / row["overall_rate"]))
         # On a quiet path the median lies close to the mean of the whole run: another load shows here first.
         if latency and row["p50_us"] and row["overall_us"] > 3 * row["p50_us"]:
             out["warnings"].append("the mean, %g us, is far above the median, %g us: the processes or the path were held up" % (

