@@ -26,7 +26,8 @@ def ranges(texts, where=""):
         first = int(match.group(1)) if match else 0
         last = int(match.group(2) or first) if match else 0
         if not 1 <= first <= last <= 65535:
-            raise RdmaError("open the port %s" % text, where, "it is neither a TCP port nor a range of them", "write it as 18515 or 18514-18515", code="FIREWALL")
+            raise RdmaError("open the port %s" % text, where, "it is neither a TCP port nor a range of them", "write it as 18515 or 18514-18515",
+                            code="FIREWALL")
         pairs.append((first, last))
     out = []
     for first, last in sorted(pairs):
@@ -189,7 +190,8 @@ def change_nft(system, pairs, opened):
             else:
                 system.remove(NFT_FILE)
             raise RdmaError("keep a rule of nftables", system.name(), "%s does not load with it: %s" % (place, (err or out).strip()[-300:]),
-                            "the rules that run are not those of that file: make them the same, or open the ports there and leave firewall out", code="FIREWALL")
+                            "the rules that run are not those of that file: make them the same, or open the ports there and leave firewall out",
+                            code="FIREWALL")
     for chain in chains:
         for handle in sorted(chain["ours"]):
             call(system, "nft", "delete", "rule", chain["family"], chain["table"], chain["chain"], "handle", str(handle))
@@ -201,8 +203,8 @@ def change_nft(system, pairs, opened):
         system.remove(NFT_FILE)
 
 
-STATES = {(True, True): "open", (True, False): "open until a reboot", (False, True): "open after a reboot", (False, False): "closed", (None, False): "other ports",
-          (None, True): "other ports"}
+STATES = {(True, True): "open", (True, False): "open until a reboot", (False, True): "open after a reboot", (False, False): "closed",
+          (None, False): "other ports", (None, True): "other ports"}
 
 
 def steps(changes, which, found, opened):

@@ -14,6 +14,7 @@ from ansible_collections.vhpc.rdma.plugins.module_utils.errors import ParseError
 
 PROFILES = "/etc/NetworkManager/system-connections"
 IPOIB_MTU = (2044, 4092)
+IPOIB_HEAD = 4
 ROCE_MTU = (1280, 9978)
 # Profiles of the same name have the same UUID on every run and guest, so that NetworkManager sees a change and not a new one.
 NAMESPACE = uuid.UUID("5d4ae0c8-6e58-5f3a-9d0e-6a1f2f8a7c11")

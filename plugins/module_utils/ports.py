@@ -10,7 +10,8 @@ Names such as mlx5_0, ens224f1 or ib0 come from slots and udev rules: they are l
 import ipaddress
 import re
 
-from ansible_collections.vhpc.rdma.plugins.module_utils.errors import RdmaError
+from ansible_collections.vhpc.rdma.plugins.module_utils.errors import ParseError, RdmaError
+from ansible_collections.vhpc.rdma.plugins.module_utils.tools import ibverbs
 
 CLASS = "/sys/class/infiniband"
 ROLES = {"ib": "InfiniBand", "roce": "Ethernet"}
@@ -107,6 +108,18 @@ def _netdev(system, base, number, gids):
         if place == number - 1:
             return name
     return found[0] if len(found) == 1 else ""
+
+
+def verbs(system):
+    """(device, port) -> what ibv_devinfo tells; empty without the program."""
+    if not system.find("ibv_devinfo"):
+        return {}
+    dummy, out, err = system.run(["ibv_devinfo"], timeout=30)
+    try:
+        found = ibverbs.parse_ibv_devinfo(out if "hca_id" in out else out + err)
+    except ParseError:
+        return {}
+    return dict(((device["hca_id"], port["port"]), port) for device in found["devices"] for port in device["ports"])
 
 
 def ipv4_of(gid):

@@ -295,7 +295,8 @@ def do(system, port, rows):
                 argv = [word.format(**names) for word in action[1]]
                 code, out, err = system.run(argv, timeout=60)
                 if code:
-                    raise RdmaError("set %s of RoCE to %s" % (row["name"], row["after"]), system.name(), "%s: %s" % (" ".join(argv), (err or out).strip()[-300:]),
+                    raise RdmaError("set %s of RoCE to %s" % (row["name"], row["after"]), system.name(),
+                                    "%s: %s" % (" ".join(argv), (err or out).strip()[-300:]),
                                     "see dmesg; the card's firmware may keep the setting to itself (DCBX, LLDP_NB_DCBX)", code="QOS")
     finally:
         if ours:

@@ -385,8 +385,9 @@ def plan_doca(guest, changes):
     if drift:
         view["rebuild"] = doca.unbuilt(system, "") is not None
         if not view["rebuild"]:
-            raise RdmaError("use DOCA %s" % found["version"], guest.host, drift, "install the modules' packages for this kernel (doca-kernel-support builds them), "
-                            "or boot the kernel that they were built for", code="KERNEL_DRIFT")
+            raise RdmaError("use DOCA %s" % found["version"], guest.host, drift,
+                            "install the modules' packages for this kernel (doca-kernel-support builds them), or boot "
+                            "the kernel that they were built for", code="KERNEL_DRIFT")
         changes.add("OFED", "kernel modules", "none for kernel %s" % ofed_state.kernel(system), "built by DKMS", reason=drift)
     plan_reload(guest, changes, view)
     return view
@@ -408,8 +409,9 @@ def plan(guest, changes):
         changes.add("packages", name, "absent", "present", reason="prerequisite of the installer")
     drift = plan_drift(guest, view)
     if drift and "--add-kernel-support" not in params["installer_arguments"]:
-        raise RdmaError("use OFED %s" % found["version"], guest.host, drift, "give --add-kernel-support in installer_arguments and the source, so that they are "
-                        "built for this kernel, or boot the kernel that the release was built for", code="KERNEL_DRIFT")
+        raise RdmaError("use OFED %s" % found["version"], guest.host, drift,
+                        "give --add-kernel-support in installer_arguments and the source, so that they are built "
+                        "for this kernel, or boot the kernel that the release was built for", code="KERNEL_DRIFT")
     if view["install"] or drift:
         source_is_there(guest, found)
         if "--add-kernel-support" in params["installer_arguments"] and inbox.secure_boot(system):

@@ -239,18 +239,6 @@ def finding(level, code, thing, text, hint):
     return dict(level=level, code=code, thing=thing, text=text, hint=hint)
 
 
-def verbs(system):
-    """(device, port) -> what ibv_devinfo tells; empty without the program."""
-    if not system.find("ibv_devinfo"):
-        return {}
-    dummy, out, err = system.run(["ibv_devinfo"], timeout=30)
-    try:
-        found = ibverbs.parse_ibv_devinfo(out if "hca_id" in out else out + err)
-    except ParseError:
-        return {}
-    return dict(((device["hca_id"], port["port"]), port) for device in found["devices"] for port in device["ports"])
-
-
 def status(system):
     """(device, port) -> what ibstatus tells; None without the program."""
     if not system.find("ibstatus"):
@@ -265,7 +253,7 @@ def status(system):
 
 def read_ports(system, findings):
     """All ports with what every tool tells; tools that contradict each other are findings."""
-    devinfo, told, devices, out = verbs(system), status(system), {}, []
+    devinfo, told, devices, out = rdma.verbs(system), status(system), {}, []
     if system.find("ip"):
         code, text, dummy = system.run(["ip", "-j", "addr"], timeout=30)
         devices = links.parse_addresses(text) if not code else {}

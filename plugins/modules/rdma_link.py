@@ -329,6 +329,21 @@ def observe_all(guest, wanted, backend):
         time.sleep(0.25)
 
 
+def check_ipoib(guest, port, mtu, backend):
+    """Refuse what the fabric, or the mode that somebody chose, does not let an IPoIB device have."""
+    system, where = guest.system, "%s, %s" % (guest.host, rdma.describe(port))
+    if not mtu or not port["netdev"]:
+        return
+    if backend != "networkmanager" and system.line("/sys/class/net/%s/mode" % port["netdev"]) == "connected":
+        raise RdmaError("set MTU %s on the ib port" % mtu, where, "IPoIB is in connected mode there, and the MTU of datagrams does not hold for it",
+                        "set datagram where connected was chosen (a udev rule or the driver's options), and in /sys/class/net/%s/mode now" % port["netdev"],
+                        code="IPOIB_MODE")
+    active = rdma.verbs(system).get((port["device"], port["port"]), {}).get("active_mtu") if port["state"] == "ACTIVE" else None
+    if active and mtu > active - links.IPOIB_HEAD:
+        raise RdmaError("set MTU %s on the ib port" % mtu, where, "the fabric's MTU on this port is %d, and IPoIB has %d less" % (active, links.IPOIB_HEAD),
+                        "use %d, or give the subnet manager's partition an MTU of 4096" % (active - links.IPOIB_HEAD), code="MTU")
+
+
 def observe_file(guest, role, options, all_ports, devices, backend):
     """The same where a file of another back end keeps the configuration."""
     system = guest.system
@@ -368,6 +383,8 @@ def plan(guest, changes, wanted, backend):
         if file and view["found"]["text"] != file["text"]:
             changes.add("port %s" % view["role"], "%s file" % backend, "other content" if view["found"]["text"] else "absent", file["path"],
                         reason="keeps address and MTU over a reboot")
+        if view["role"] == "ib":
+            check_ipoib(guest, view["port"], view["wanted"]["mtu"], backend)
         view["write"], view["up"] = links.steps(changes, "port %s" % view["role"], view["port"], view["found"], view["wanted"])
         view["findings"], view["qos"] = [], None
         if wanted[view["role"]].get("qos"):
@@ -386,8 +403,8 @@ def plan_qos(guest, changes, view, wanted):
         raise RdmaError("set the RoCE settings", "%s, %s" % (guest.host, rdma.describe(port)), "the port has no network device", "load its driver",
                         code="NO_NETDEV")
     if not system.find("systemctl"):
-        raise RdmaError("keep the RoCE settings", guest.host, "there is no systemd, and the driver forgets them", "leave qos out, and set them by the guest's own init",
-                        code="NO_SYSTEMD")
+        raise RdmaError("keep the RoCE settings", guest.host, "there is no systemd, and the driver forgets them",
+                        "leave qos out, and set them by the guest's own init", code="NO_SYSTEMD")
     target = wanted if present else qos.defaults(wanted)
     found = qos.read(system, port, target)
     rows = qos.settings(found, target)

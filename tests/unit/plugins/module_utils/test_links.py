@@ -120,6 +120,44 @@ def test_the_mtu_of_connected_mode_is_refused_with_the_reason():
     links.check_mtu("roce", 9000)
 
 
+DEVINFO = """hca_id:\tmlx5_0
+\ttransport:\t\t\tInfiniBand (0)
+\tfw_ver:\t\t\t\t16.32.1010
+\tnode_guid:\t\t\t0c42:a103:00d3:0008
+\tphys_port_cnt:\t\t\t1
+\t\tport:\t1
+\t\t\tstate:\t\t\tPORT_ACTIVE (4)
+\t\t\tmax_mtu:\t\t4096 (5)
+\t\t\tactive_mtu:\t\t%s
+\t\t\tsm_lid:\t\t\t1
+\t\t\tport_lid:\t\t20
+\t\t\tlink_layer:\t\tInfiniBand
+
+"""
+
+
+def test_ipoib_gets_no_more_than_the_fabric_has(tree):
+    wish = dict(IB, address="192.168.6.11/24", mtu=4092)
+    tree.program("ibv_devinfo", "cat <<'E'\n%sE\n" % (DEVINFO % "2048 (4)"))
+    for check in (True, False):
+        with pytest.raises(RdmaError) as err:
+            link(tree, check=check, ib=wish)
+        assert err.value.code == "MTU" and "2048" in err.value.why and "2044" in err.value.hint
+    assert not (tree.root / "nmcli.log").exists()
+    assert link(tree, ib=dict(wish, mtu=2044))["changed"]
+    tree.program("ibv_devinfo", "cat <<'E'\n%sE\n" % (DEVINFO % "4096 (5)"))
+    assert link(tree, ib=wish)["changed"]
+
+
+def test_connected_mode_is_refused_where_nothing_would_switch_it(tree):
+    tree.write("sys/class/net/ib0/mode", "connected")
+    tree.write("etc/network/interfaces", "source /etc/network/interfaces.d/*")
+    with pytest.raises(RdmaError) as err:
+        rdma_link.work(tree.guest(False, roce=None, ib=dict(IB, address="192.168.6.11/24", mtu=2044), state="any", timeout=1, backend="ifupdown"))
+    assert err.value.code == "IPOIB_MODE" and not (tree.root / "etc/network/interfaces.d/vhpc-ib").exists()
+    assert link(tree, ib=dict(IB, address="192.168.6.11/24", mtu=2044))["changed"]  # NetworkManager's profile says datagram
+
+
 def test_a_profile_survives_reading_and_keeps_what_a_person_added():
     wanted = links.profile("roce", "vhpc-roce", ROCE_MAC, "192.168.5.11/24", 9000)
     text = links.profile_text(wanted)

@@ -392,7 +392,8 @@ echo "rpm $*" >> $root/packages.log
 case "$*" in
 -qp*) for last; do :; done; cat $root$last 2>/dev/null || cat $last; exit 0 ;;
 -U*) for last; do :; done; cat $last >> $root/packages 2>/dev/null || cat $root$last >> $root/packages; touch $root/repository; exit 0 ;;
-"-q --qf"*) for last; do :; done; grep "^$last " $root/packages | tail -n 1 | cut -d' ' -f2 | grep . || { echo "package $last is not installed"; exit 1; }; exit 0 ;;
+"-q --qf"*) for last; do :; done; grep "^$last " $root/packages | tail -n 1 | cut -d' ' -f2 | grep . && exit 0
+echo "package $last is not installed"; exit 1 ;;
 esac
 exit 0
 """
