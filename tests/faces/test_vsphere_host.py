@@ -15,6 +15,7 @@ from pyVmomi import vim, vmodl  # noqa: E402
 
 from lab.site import DVS  # noqa: E402
 from lab.vsphere.client import Site  # noqa: E402
+from lab.world import OtherDevice, Passthru  # noqa: E402
 
 CX5, CX4 = "0000:3b:00.0", "0000:18:00.0"
 
@@ -369,3 +370,33 @@ def test_members_are_checked_all_before_one_changes(site):
         change(site, member(site.host("esxi01"), "remove"))
     with pytest.raises(vim.fault.ResourceInUse):
         change(site, member(site.host("esxi01"), "edit", ["vmnic3"]))
+
+
+# ---- devices that move together, faults that a call declares ---------------------------------------------------------
+
+def test_devices_with_one_dependent_device_switch_together(site):
+    host = site.world.hosts["esxi02"]
+    for number in (0, 1):
+        host.others.append(OtherDevice("0000:af:00.%d" % number, 0x10DE, 0x1DB1, "GPU", "NVIDIA Corporation", dependent="0000:ae:00.0"))
+        host.passthru["0000:af:00.%d" % number] = Passthru()
+    assert host.rebind
+    rows = {info.id: info for info in site.host("esxi02").config.pciPassthruInfo}
+    assert rows["0000:af:00.0"].dependentDevice == rows["0000:af:00.1"].dependentDevice == "0000:ae:00.0"
+    for given, enabled in (("0000:ae:00.0", True), ("0000:af:00.1", False)):
+        site.host("esxi02").configManager.pciPassthruSystem.UpdatePassthruConfig([vim.host.PciPassthruConfig(id=given, passthruEnabled=enabled)])
+        rows = {info.id: info for info in site.host("esxi02").config.pciPassthruInfo}
+        assert [(rows["0000:af:00.%d" % n].passthruEnabled, rows["0000:af:00.%d" % n].passthruActive) for n in (0, 1)] == [(enabled, enabled)] * 2
+    assert not rows["0000:3b:00.0"].passthruEnabled
+
+
+@pytest.mark.parametrize("system,call,fault", [
+    ("pciPassthruSystem", lambda one: one.UpdatePassthruConfig([vim.host.PciPassthruConfig(id="0000:3b:00.0", passthruEnabled=False)]), "HostConfigFault"),
+    ("powerSystem", lambda one: one.ConfigurePowerPolicy(1), "HostConfigFault"), ("serviceSystem", lambda one: one.StartService("TSM-SSH"), "InvalidState")])
+def test_a_call_ends_with_a_fault_that_it_declares(site, system, call, fault):
+    manager = getattr(site.host("esxi01").configManager, system)
+    site.world.hosts["esxi01"].services["TSM-SSH"].running = False
+    method = {"pciPassthruSystem": "UpdatePassthruConfig", "powerSystem": "ConfigurePowerPolicy", "serviceSystem": "StartService"}[system]
+    site.world.set_fault("call_fault", "esxi01", method=method, fault="vim.fault." + fault, times=1, message="The host is busy.")
+    with pytest.raises(getattr(vim.fault, fault), match="busy"):
+        call(manager)
+    call(manager)

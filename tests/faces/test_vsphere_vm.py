@@ -309,3 +309,66 @@ def test_config_target_offers_only_active_functions(site):
     assert site.vm("vm01").environmentBrowser.QueryConfigTarget(None).pciPassthrough == []
     other = site.vm("vm01").environmentBrowser.QueryConfigTarget(site.host("esxi04"))
     assert {one.systemId for one in other.pciPassthrough} == {site.vm(VM).environmentBrowser.QueryConfigTarget(None).pciPassthrough[0].systemId}
+
+
+def test_recording_fault_tolerance_and_an_old_snapshot_are_refused_with_a_device(site):
+    site.run(site.vm(VM).CreateSnapshot_Task("before", "", False, False))
+    site.run(site.vm(VM).RevertToCurrentSnapshot_Task())
+    ready(site, site.fixed(VM, IB))
+    with pytest.raises(vim.fault.SnapshotIncompatibleDeviceInVm):
+        site.run(site.vm(VM).RevertToCurrentSnapshot_Task())
+    site.run(site.vm(VM).RemoveAllSnapshots_Task())
+    with pytest.raises(vim.fault.NotFound):
+        site.run(site.vm(VM).RevertToCurrentSnapshot_Task())
+    with pytest.raises(vim.fault.VmConfigIncompatibleForFaultTolerance):
+        site.run(site.vm(VM).CreateSecondaryVM_Task())
+    power_on(site)
+    with pytest.raises(vim.fault.RecordReplayDisabled):
+        site.run(site.vm(VM).StartRecording_Task("tape"))
+
+
+def test_a_device_is_no_part_of_a_clone(site):
+    site.world.vms[VM].template = True
+    spec = vim.vm.CloneSpec(location=vim.vm.RelocateSpec(host=site.host("esxi04"), pool=site.all(vim.ResourcePool)[0]), powerOn=False, template=False)
+    spec.config = vim.vm.ConfigSpec(deviceChange=[site.fixed(VM, IB)])
+    with pytest.raises(vim.fault.InvalidDeviceSpec):
+        site.run(site.vm(VM).CloneVM_Task(site.all(vim.Datacenter)[0].vmFolder, "n1", spec))
+    assert "n1" not in site.world.vms
+
+
+def test_drs_places_a_vm_with_dynamic_devices_where_one_is_free_and_moves_no_running_one(site):
+    other = site.world.hosts["esxi03"]
+    for bdf, state in other.passthru.items():
+        state.enabled = state.active = bdf.endswith(".0")
+    free = [bdf for bdf, card, _port in other.functions() if card.vpi][0]
+    other.passthru[free].label = "ib"
+    for name in (VM, "vm02"):
+        site.world.vms["vm02"].host = "esxi04"
+        site.reconfigure(name, memoryReservationLockedToMax=True, deviceChange=[site.dynamic(label="ib")])
+        power_on(site, name)
+    assert site.vm(VM).runtime.host.name == "esxi04" and site.vm("vm02").runtime.host.name == "esxi03"
+    assert site.world.vms["vm02"].devices[0].bdf == free
+    with pytest.raises(vim.fault.DisallowedMigrationDeviceAttached):
+        site.run(site.vm("vm02").RelocateVM_Task(vim.vm.RelocateSpec(host=site.host("esxi02"))))
+    site.run(site.vm("vm02").PowerOffVM_Task())
+    other.passthru[free].active = False
+    with pytest.raises(vim.fault.InsufficientResourcesFault, match="esxi03"):
+        power_on(site, "vm02")
+    assert site.world.vms["vm02"].host == "esxi03"
+
+
+def test_a_fixed_device_keeps_its_vm_on_its_host(site):
+    site.world.hosts["esxi04"].passthru[IB].active = True
+    ready(site, site.fixed(VM, IB))
+    site.world.hosts["esxi04"].passthru[IB].active = False
+    with pytest.raises(vim.fault.GenericVmConfigFault, match="not a passthrough device"):
+        power_on(site)
+    assert site.world.vms[VM].host == "esxi04"
+
+
+def test_the_address_as_a_vms_file_has_it(site):
+    """The bus in decimal behind a domain of five digits."""
+    ready(site, site.fixed(VM, IB, id="00000:059:00.0"))
+    power_on(site)
+    with pytest.raises(vim.fault.InvalidPowerState):
+        site.reconfigure(VM, deviceChange=[site.fixed(VM, ROCE)])

@@ -158,6 +158,7 @@ class OtherDevice:
     vendor_name: str
     pci_class: int = 0x0302
     bar_gib: int = 0
+    dependent: str = ""  # the device (a bridge, perhaps) that is switched for it; those with the same one move together
 
 
 @dataclass
@@ -520,7 +521,11 @@ FAULTS: dict[str, Callable[[World, str], None]] = {
     "burn_fails": _later,  # ESXi shell face: flint stops in the middle of a burn
     "tmp_full": _later,  # ESXi shell face: /tmp has no room
     "slow_host": _later,  # booting and every shell command take several times longer
+    "call_fault": _later,  # vSphere face: the next call of `method` on this host or VM is refused with the fault `fault`
     "session_expired": _later,  # vSphere face: the session is gone at the next call
-    "weak_port": _later,  # guest face, of a VM: all its perftest runs have only `factor` of the bandwidth (`fabric` ib or roce; default both)
-    "weak_link": _later,  # guest face, of a VM: so do its runs with the VM `peer` alone
+    "weak_port": _later,  # guest face, of a VM: all its perftest runs have only `factor` of the bandwidth (`fabric` ib or roce, default both;
+    #                       `way` send or receive leaves the other way and the latency alone)
+    "weak_link": _later,  # guest face, of a VM: so do its runs with the VM `peer` alone; a `factor` of 0 lets nothing through
+    "noisy_port": _later,  # guest face, of a VM: its perftest runs scatter by `cv` percent around what they would be (`fabric` as above)
+    "unmanaged_port": _later,  # guest face, of a VM: the subnet manager leaves its InfiniBand port in INIT
 }

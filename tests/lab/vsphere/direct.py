@@ -20,6 +20,7 @@ class Standalone(Cluster):
     """The compute resource of a host that knows of no cluster."""
 
     kind = vim.ComputeResource
+    moves = False
 
     @property
     def name(self) -> str:

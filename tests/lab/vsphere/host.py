@@ -299,7 +299,7 @@ class PciPassthruSystem(HostPart):
     def UpdatePassthruConfig(self, call: Call, config: list[Any]) -> None:
         host = self.reachable()
         # Everything is checked before anything is changed.
-        changes = [(self._function(host, one.id), one) for one in config]
+        changes = [(bdf, one) for one in config for bdf in self._functions(host, one.id)]
         for bdf, one in changes:
             state = host.passthru[bdf]
             if one.passthruEnabled and not state.enabled and host.used_by(bdf):
@@ -310,7 +310,7 @@ class PciPassthruSystem(HostPart):
         for bdf, one in changes:
             state = host.passthru[bdf]
             state.enabled = one.passthruEnabled
-            if one.hardwareLabel is not None and pci.release(host) >= (7, 0, 2):
+            if one.hardwareLabel is not None and pci.release(host) >= (7, 0, 2) and pci.same(bdf, one.id):
                 state.label = one.hardwareLabel
             # Unset applyNow means: at once where the host can, else with the next boot.
             if host.rebind and one.applyNow is not False:
@@ -318,13 +318,12 @@ class PciPassthruSystem(HostPart):
         call.later(lambda: self.world.tell("host", host.name))
 
     @staticmethod
-    def _function(host: Host, name: str) -> str:
-        for info in pci.passthru(host):
-            if pci.same(info.id, name):
-                if info.passthruCapable:
-                    return info.id
-                raise vim.fault.HostConfigFault(msg="Device %s is not capable of passthrough." % name)
-        raise vim.fault.HostConfigFault(msg="Host %s has no device %s." % (host.name, name))
+    def _functions(host: Host, name: str) -> list[str]:
+        found = pci.together(host, name)
+        if found:
+            return found
+        known_as = next((info.id for info in pci.passthru(host) if pci.same(info.id, name)), "")
+        raise vim.fault.HostConfigFault(msg="Device %s is not capable of passthrough." % name if known_as else "Host %s has no device %s." % (host.name, name))
 
 
 def holder_of(world: Any, host: Host, bdf: str) -> str:

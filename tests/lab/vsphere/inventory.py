@@ -88,6 +88,8 @@ class Cluster(Entity):
     unset = Entity.unset + ("actionHistory", "drsFault", "drsRecommendation", "migrationHistory", "recommendation", "hciConfig", "networkBootMode",
                             "environmentBrowser")
 
+    moves = True  # DRS places VMs at power-on
+
     @property
     def name(self) -> str:
         return self.world.cluster

@@ -33,8 +33,10 @@ def byte(value: int) -> int:
 
 
 def address(bdf: str) -> tuple[int, int, int]:
-    """Bus, slot and function of "0000:3b:00.1"; ValueError when it is no address."""
+    """Bus, slot and function of "0000:3b:00.1", or of "00000:059:00.1" as a VM's file has it; ValueError when it is no address."""
     parts = bdf.strip().lower().replace(".", ":").split(":")
+    if len(parts) == 4 and len(parts[0]) == 5:
+        return int(parts[1]), int(parts[2]), int(parts[3])
     if len(parts) == 3:
         parts.insert(0, "0")
     if len(parts) != 4:
@@ -86,11 +88,19 @@ def passthru(host: Host) -> list[Any]:
     """HostPciPassthruInfo of every device; the hardware label is known from 7.0.2 on."""
     labels, capable = release(host) >= (7, 0, 2), host.settings.get("vtd", True)  # without VT-d nothing can be passed through
     out = [vim.host.PciPassthruInfo(id=row[0], dependentDevice=row[0], passthruEnabled=False, passthruCapable=False, passthruActive=False) for row in BOARD]
+    bound = {one.bdf: one.dependent for one in host.others if one.dependent}
     for bdf in passable(host):
         state = host.passthru[bdf]
-        out.append(vim.host.PciPassthruInfo(id=bdf, dependentDevice=bdf, passthruEnabled=state.enabled, passthruCapable=capable, passthruActive=state.active,
+        out.append(vim.host.PciPassthruInfo(id=bdf, dependentDevice=bound.get(bdf, bdf), passthruEnabled=state.enabled, passthruCapable=capable, passthruActive=state.active,
                                             hardwareLabel=state.label if labels else None))
     return out
+
+
+def together(host: Host, name: str) -> list[str]:
+    """The functions that UpdatePassthruConfig switches for that id: the one, or all that depend on it or on what it depends on."""
+    infos = [info for info in passthru(host) if info.passthruCapable]
+    wanted = next((info.dependentDevice for info in infos if same(info.id, name)), name)
+    return [info.id for info in infos if same(info.dependentDevice, wanted)]
 
 
 def release(host: Host) -> tuple[int, ...]:

@@ -113,7 +113,7 @@ def _allocate(face: VsphereFace, host: Host, vm: Vm, device: PassthruDevice, tak
 
 def _mmio(host: Host, vm: Vm, functions: list[str]) -> None:
     kinds = pci.passable(host)
-    total = sum(kinds[bdf.lower()][3] for bdf in functions)
+    total = sum(gib for known, (_vendor, _model, _name, gib) in kinds.items() for bdf in functions if pci.same(known, bdf))
     if total <= MMIO_FREE_GIB:
         return
     needed = 1

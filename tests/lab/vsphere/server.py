@@ -268,6 +268,7 @@ class VsphereFace:
                 if what != "Fetch" and not callable(handler):
                     raise vmodl.fault.MethodNotFound(receiver=request.this, method=request.method.name,
                                                      msg="The lab does not model %s.%s" % (target.kind.__name__, what))
+                self._injected(what, about)
                 if not getattr(handler, "waits", False):
                     out = self._invoke(call, target, handler, request)
             if getattr(handler, "waits", False):
@@ -287,6 +288,13 @@ class VsphereFace:
         except Exception as exc:  # a defect of the lab: the client gets a readable fault, the journal gets the trace
             self.world.note("vsphere", about, what, crash=traceback.format_exc())
             return 500, wire.fault(vmodl.fault.SystemError(reason=repr(exc), msg="A defect of the lab: %r" % exc), version)
+
+    def _injected(self, what: str, about: str) -> None:
+        # asked for only where it is this call's: asking counts
+        if self.world.faults.get("call_fault", {}).get(about, {}).get("method") == what:
+            options = self.world.fault("call_fault", about)
+            if options is not None:
+                raise VmomiSupport.GetVmodlType(options["fault"])(msg=options.get("message", "The host refused %s." % what))
 
     def _invoke(self, call: Call, target: Managed, handler: Any, request: wire.Request) -> bytes:
         if request.method is wire.FETCH:

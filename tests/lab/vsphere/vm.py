@@ -371,6 +371,8 @@ class VirtualMachine(Entity):
             host = self.face.find(place.host).name if place.host is not None else source.host
             if self.face.host(host).reachable().maintenance:
                 raise vim.fault.InvalidState(msg="The operation is not allowed in the current state: host %s is in maintenance mode." % host)
+            if any(isinstance(change.device, Passthrough) for change in list(place.deviceChange) + list(spec.config.deviceChange if spec.config else ())):
+                raise vim.fault.InvalidDeviceSpec(deviceIndex=0, property="virtualDeviceSpec.device", msg="A passthrough device cannot be part of a clone.")
             nics = [change.device for change in place.deviceChange]
             if any(not isinstance(nic, vim.vm.device.VirtualEthernetCard) or nic.key != 4000 for nic in nics):
                 raise vmodl.fault.NotSupported(msg="The lab changes only the network adapter of a clone.")
@@ -406,6 +408,26 @@ class VirtualMachine(Entity):
                                               % ("Powered on" if vm.power == "on" else "Powered off"))
         return vm
 
+    def _placed(self, vm: Vm, free: bool) -> dict[int, str]:
+        """What poweron.check() gives, after DRS has looked for another host where this one has no free device for a VM with dynamic ones alone."""
+        home = vm.host
+        try:
+            return poweron.check(self.face, vm)
+        except vim.fault.InsufficientResourcesFault:
+            if not free or not vm.devices or not all(device.dynamic for device in vm.devices) or not self.face.cluster.moves:
+                raise
+            for managed in self.face.hosts():
+                if managed.name != home and managed.host.state == "on" and not managed.host.maintenance and not managed.entering:
+                    vm.host = managed.name
+                    try:
+                        chosen = poweron.check(self.face, vm)
+                    except vmodl.MethodFault:
+                        continue
+                    self.world.note("vsphere", vm.name, "placed by DRS", to=vm.host)
+                    return chosen
+            vm.host = home
+            raise
+
     def PowerOnVM_Task(self, call: Call, host: Any = None) -> Any:
         self.reachable()
 
@@ -421,7 +443,7 @@ class VirtualMachine(Entity):
             for device in vm.devices:
                 if device.dynamic:
                     device.bdf = ""
-            for key, bdf in poweron.check(self.face, vm).items():
+            for key, bdf in self._placed(vm, host is None).items():
                 next(device for device in vm.devices if device.key == key).bdf = bdf
             self.booted_at = utc()
             self.world.note("vsphere", vm.name, "power on")
@@ -495,6 +517,30 @@ class VirtualMachine(Entity):
             vm.snapshots.append(name)
             return vim.vm.Snapshot("%s-snapshot-%d" % (self.moid, len(vm.snapshots)))
         return call.task(self, "createSnapshot", snapshot)
+
+    def RevertToCurrentSnapshot_Task(self, call: Call, host: Any = None, suppressPowerOn: bool | None = None) -> Any:
+        def revert(task: Any) -> None:
+            vm = self.reachable()
+            if not vm.snapshots:
+                raise vim.fault.NotFound(msg="The virtual machine has no snapshot.")
+            if vm.devices:
+                inner = vim.fault.DeviceNotSupported(device="PCI device 0", msg="Device 'PCI device 0' is not supported.")
+                raise vim.fault.SnapshotIncompatibleDeviceInVm(fault=inner, msg="Cannot go back to a snapshot: the virtual machine has a PCI passthrough device.")
+        return call.task(self, "revertToCurrentSnapshot", revert)
+
+    def CreateSecondaryVM_Task(self, call: Call, host: Any = None) -> Any:
+        def protect(task: Any) -> None:
+            if self.reachable().devices:
+                inner = vim.fault.DeviceNotSupported(device="PCI device 0", msg="Device 'PCI device 0' is not supported.")
+                raise vim.fault.VmConfigIncompatibleForFaultTolerance(fault=inner, msg="Fault Tolerance does not go with a PCI passthrough device.")
+            raise vmodl.fault.NotSupported(msg="The lab has no Fault Tolerance.")
+        return call.task(self, "createSecondary", protect)
+
+    def StartRecording_Task(self, call: Call, name: str, description: str | None = None) -> Any:
+        def record(task: Any) -> None:
+            self._power("poweredOn", "poweredOn")
+            raise vim.fault.RecordReplayDisabled(msg="Record and replay is disabled for this virtual machine.")
+        return call.task(self, "startRecording", record)
 
     def RemoveAllSnapshots_Task(self, call: Call, consolidate: bool | None = None, spec: Any = None) -> Any:
         return call.task(self, "removeAllSnapshots", lambda task: self.reachable().snapshots.clear())
