@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Numbers that a person read in real outputs of OSU, IMB and applications, against what the parsers read.
+"""Numbers that a person read in real outputs of perftest, OSU, IMB, ucx_perftest and applications, against what the parsers read.
 
 The outputs are looked for as in test_captures.py; without them these tests are skipped.
 """
@@ -13,9 +13,9 @@ import os
 
 import pytest
 
-from ansible_collections.vhpc.rdma.plugins.module_utils.bench import stats
-from ansible_collections.vhpc.rdma.plugins.module_utils.tools import apps, imb, osu
-from ansible_collections.vhpc.rdma.tests.unit.plugins.module_utils.tools.test_captures import CAPTURES
+from ansible_collections.vhpc.rdma.plugins.module_utils.bench import stats, tables
+from ansible_collections.vhpc.rdma.plugins.module_utils.tools import apps, imb, osu, perftest
+from ansible_collections.vhpc.rdma.tests.unit.plugins.module_utils.tools.test_captures import CAPTURES, captures, output, tool_of
 
 FOLDER = os.path.join(CAPTURES, "benchmarks")
 pytestmark = pytest.mark.skipif(not os.path.isdir(FOLDER), reason="no outputs of benchmarks at %s (set VHPC_RDMA_CAPTURES)" % FOLDER)
@@ -74,6 +74,55 @@ IMB = [("PingPong", 8, "t", 1.91), ("PingPong", 65536, "bandwidth", 19280.7), ("
        ("Biband", 2, "bandwidth", 22.03), ("Biband", 65536, "repetitions", 6), ("Allreduce", 65536, "t_avg", 5.16), ("Allreduce", 8, "t_max", 0.25)]
 
 
+# The same of the folders osu and perftest, and of perftest over soft-RoCE between two virtual machines.
+MORE_OSU = [
+    ("01-mbw_mr-562-ib-8pairs.txt", "mbw_mr", "5.6.2", 8, 65536, "bandwidth", 12323.43),
+    ("03-mbw_mr-563-roce-16pairs.txt", "mbw_mr", "5.6.3", 16, 4096, "message_rate", 1380474.53),
+    ("04-mbw_mr-563-ib-fullnode.txt", "mbw_mr", "5.6.3", None, 128, "bandwidth", 1742.1),
+    ("06-bw-562-ib.txt", "bw", "5.6.2", None, 4096, "bandwidth", 9660.55), ("07-latency-562-roce.txt", "latency", "5.6.2", None, 65536, "latency", 31.5),
+    ("09-bibw-563-ib.txt", "bibw", "5.6.3", None, 256, "bandwidth", 831.06),
+    ("10-mbw_mr-74-datatype-fixture.txt", "mbw_mr", "7.4", 1, 4194304, "message_rate", 6414.24),
+    ("12-mbw_mr-752-gh200-head.txt", "mbw_mr", "7.5.2", 4, 256, "bandwidth", 2361.93),
+    ("13-mbw_mr-71-header-reordered-1024pairs.txt", "mbw_mr", "7.1", 1024, 64, "message_rate", 2132627440.68),
+    ("16-bw-541-host-head.txt", "bw", "5.4.1", None, 128, "bandwidth", 48.93), ("18-local-mbw_mr-53-1pair.txt", "mbw_mr", "5.3", 1, 1024, "bandwidth", 135.16),
+    ("19-local-mbw_mr-53-odd-3procs.txt", "mbw_mr", "5.3", 1, 65536, "message_rate", 60949.82),
+    ("25-local-bw-53.txt", "bw", "5.3", None, 256, "bandwidth", 7.07), ("27-local-bibw-53.txt", "bibw", "5.3", None, 262144, "bandwidth", 1991.69),
+]
+OSU_ERRORS = [("21-local-bw-53-err-one-process.txt", "exactly two processes"), ("22-local-latency-53-err-three.txt", "exactly two processes"),
+              ("24-local-mbw_mr-53-crash-window0.txt", "Floating point exception")]
+# file, kind, rows, size, column, value
+PERFTEST = [
+    ("perftest/06-write_bw-cuda-dmabuf-rdmacm-16qp-client.txt", "bw", 1, 65536, "bw_average", 181.46),
+    ("perftest/07-write_bw-cuda-dmabuf-rdmacm-16qp-server.txt", "bw", 1, 65536, "iterations", 10384867),
+    ("perftest/09-send_bw-a-ib-hdr-server-peak0.txt", "bw", 23, 32768, "bw_average", 17976.4),
+    ("perftest/09-send_bw-a-ib-hdr-server-peak0.txt", "bw", 23, 8388608, "msg_rate", 0.002928),
+    ("perftest/10-send_bw-cpufreq-conflict-in-table.txt", "bw", 1, 1024, "bw_average", 264.94),
+    ("perftest/12-send_bw-bnxt-rocep-gbits.txt", "bw", 1, 65536, "bw_peak", 9.81),
+    ("perftest/13-send_bw-rxe-softroce.txt", "bw", 1, 65536, "bw_average", 194.8),
+    ("perftest/16-send_lat-rxe-glued-columns.txt", "lat", 1, 2, "t_stdev", 2465.9), ("perftest/16-send_lat-rxe-glued-columns.txt", "lat", 1, 2, "p99", 1216.65),
+    ("perftest/18-write_lat-ib-old-20000it-head.txt", "lat", 4, 8, "t_max", 9.06),
+    ("perftest/19-write_lat-rdmacm-linktype-ib-lid0.txt", "lat", 1, 2, "t_typical", 1.47),
+    ("perftest/21-write_bw-loopback-interleaved-all.txt", "bw", 23, 16384, "bw_average", 16782.5),
+    ("perftest/22-write_bw-rdmacm-roce-indented-cpufreq.txt", "bw", 1, 65536, "bw_average", 92.4),
+    ("perftest/24-write-bw-bidir-4qp-all-vendor-fork.txt", "bw", None, 65536, "bw_average", 775.25),
+    ("perftest/27-json-write-bw-roce-rocm.txt", "bw", 1, 65536, "bw_average", 2229.27),
+    ("soft-roce/send_bw_n.client.txt", "bw", 1, 65536, "bw_peak", 0.012173), ("soft-roce/send_lat_n.client.txt", "lat", 1, 2, "t_typical", 10528.26),
+    ("soft-roce/write_lat.client.txt", "lat", 1, 2, "t_avg", 4883.88), ("soft-roce/read_bw.client.txt", "bw", 1, 65536, "bw_average", 1.62),
+    ("soft-roce/send_bw_bidir.client.txt", "bw", 1, 65536, "bw_average", 0.014677),
+    ("soft-roce/send_bw_n_mtu9000.client.txt", "bw", 1, 65536, "bw_peak", 0.092011),
+    ("soft-roce/quiet/bw_1000.client.txt", "bw", 1, 65536, "msg_rate", 0.00044), ("soft-roce/quiet/lat_1000.client.txt", "lat", 1, 2, "p99", 4004.44),
+    ("soft-roce/quiet/bw_D5.client.txt", "bw", 1, 65536, "iterations", 1171), ("soft-roce/quiet/bw_a_n5.client.txt", "bw", 23, 8388608, "bw_average", 0.2),
+]
+# What went wrong, as a person calls it who knows how the failure was made.
+CAUSES = [
+    ("perftest/03-local-err-lat-no-device.txt", "wrong-device"), ("perftest/04-local-err-all-with-duration.txt", "options"),
+    ("perftest/15-err-completion-status12-syndrom81.rekeyed.txt", "completion"), ("perftest/25-client-couldnt-connect.txt", "server-not-running"),
+    ("soft-roce/fail_bad_host.client.txt", "name"), ("soft-roce/fail_gid_empty_both.client.txt", "path"), ("soft-roce/fail_memlock2.client.txt", "memlock"),
+    ("soft-roce/fail_no_server.client.txt", "server-not-running"), ("soft-roce/fail_port_in_use.server.txt", "port-busy"),
+    ("soft-roce/fail_tool_mismatch.client.txt", "tool-mismatch"), ("soft-roce/fail_wrong_device.client.txt", "wrong-device"),
+]
+
+
 def text(name):
     with io.open(os.path.join(FOLDER, name), encoding="utf-8", errors="replace") as handle:
         return handle.read()
@@ -86,8 +135,48 @@ def test_osu(name, benchmark, version, pairs, size, column, value):
     assert [row[column] for row in found["rows"] if row["size"] == size] == [value]
 
 
+@pytest.mark.parametrize("name, benchmark, version, pairs, size, column, value", MORE_OSU)
+def test_osu_of_other_sites(name, benchmark, version, pairs, size, column, value):
+    found = osu.parse(output("osu/" + name))
+    run = next(one for one in found["runs"] if one["rows"])
+    assert (run["benchmark"], found["version"]) == (benchmark, version) and (pairs is None or run["pairs"] == pairs)
+    assert [row[column] for row in run["rows"] if row["size"] == size] == [value]
+
+
+@pytest.mark.parametrize("name, words", OSU_ERRORS)
+def test_osu_that_failed(name, words):
+    assert words in osu.parse(output("osu/" + name))["error"]
+
+
+@pytest.mark.parametrize("name, kind, count, size, column, value", PERFTEST)
+def test_perftest(name, kind, count, size, column, value):
+    found = perftest.parse(output(name))
+    assert found["kind"] == kind and (count is None or len(found["rows"]) == count) and not found.get("error")
+    assert value in [row[column] for row in found["rows"] if row["bytes"] == size]
+
+
+@pytest.mark.parametrize("name, cause", CAUSES)
+def test_causes_of_failures(name, cause):
+    assert tables.failure(output(name), 1)["cause"] == cause
+
+
+def test_the_version_of_perftest():
+    assert perftest.parse(output("perftest/01-local-version.txt"))["version"] == "6.06"
+
+
+def test_ucx_perftest():
+    found = apps.parse_ucx(text("osu/ucx_perftest_tag_bw.txt"))
+    assert found["figures"]["overall_us"] == 1795.18 and found["figures"]["p50_us"] == 3.918 and found["success"]
+    assert found["value"] == pytest.approx(34.82 * 2 ** 20 * 8 / 1e9)
+
+
 def test_enough_files_are_asserted():
-    assert len(set(row[0] for row in OSU)) + len(IMB) > 60
+    """Forty is what was promised; the applications' logs and the paper's outputs come on top."""
+    files = set("benchmarks/osu/" + row[0] for row in OSU) | set("osu/" + row[0] for row in MORE_OSU + OSU_ERRORS) | set(row[0] for row in PERFTEST + CAUSES)
+    assert len(files) >= 110 and all(os.path.exists(os.path.join(CAPTURES, name)) for name in files)
+    held = set(name for name in captures() if tool_of(name) in ("osu", "perftest", "imb", "ucx") and name.split("/")[0] in ("osu", "perftest", "benchmarks"))
+    # Without figures: a log cut before its table, the options of a version, and tables of another kind.
+    assert len(held - files) <= 12, sorted(held - files)
 
 
 @pytest.mark.parametrize("name", sorted(set(row[0] for row in OSU if row[1] == "mbw_mr")))

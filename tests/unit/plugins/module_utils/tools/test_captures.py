@@ -64,7 +64,8 @@ TABLE = (
     ("perftest/*", "perftest"), ("soft-roce/*rping*", NO_PARSER), ("soft-roce/*pingpong*", NO_PARSER), ("soft-roce/*.client.txt", "perftest"),
     ("soft-roce/*.server.txt", "perftest"), ("soft-roce/quiet/*.client.txt", "perftest"), ("soft-roce/quiet/*.server.txt", "perftest"),
     ("soft-roce/*.json", "perftest"),
-    ("osu/*", "osu"), ("benchmarks/osu/imb-*", "imb"), ("benchmarks/osu/omb*", "osu"), ("benchmarks/osu/stackhpc/*/*.txt", "osu"),
+    ("osu/*", "osu"), ("benchmarks/osu/ucx_*", "ucx"),
+    ("benchmarks/osu/imb-*", "imb"), ("benchmarks/osu/omb*", "osu"), ("benchmarks/osu/stackhpc/*/*.txt", "osu"),
     ("benchmarks/osu/repeat5/*", "osu"), ("benchmarks/applogs/openfoam/*", "openfoam"), ("benchmarks/applogs/wrf/rsl.*", "wrf"),
     ("benchmarks/applogs/lammps/*", "lammps"), ("benchmarks/applogs/gromacs/*", "gromacs"), ("benchmarks/applogs/namd/*.log", "namd"),
     ("*", NO_PARSER),
@@ -101,7 +102,7 @@ COUNTED = {
     "openibd": lambda out: (len(out["steps"]) + len(out.get("status", {})), "step or list"), "ibdev2netdev": lambda out: (len(out["ports"]), "port"),
     "show_gids": lambda out: (len(out["gids"]), "GID"),
 }
-COUNTED.update((name, lambda out: (int(out["value"] is not None), "figure of merit")) for name in ("openfoam", "wrf", "lammps", "gromacs", "namd"))
+COUNTED.update((name, lambda out: (int(out["value"] is not None), "figure of merit")) for name in ("openfoam", "wrf", "lammps", "gromacs", "namd", "ucx"))
 # How many there have to be, counted in another way than the parser counts.
 LINES = {
     "vib_list": r"^.*(?:VMwareCertified|VMwareAccepted|PartnerSupported|CommunitySupported)", "ibstatus": r"^\s*Infiniband device '", "ibstat": r"^\s*CA '",
