@@ -114,7 +114,7 @@ def tasks(count: int, seconds: float) -> None:
 
 def scale(count: int) -> None:
     from ansible_collections.vhpc.rdma.plugins.module_utils.bench import limits, schedule, verdict
-    from ansible_collections.vhpc.rdma.plugins.plugin_utils import report
+    from ansible_collections.vhpc.rdma.plugins.plugin_utils import report, report_page
 
     chance = random.Random(count)
     hosts = ["n%03d" % number for number in range(count)]
@@ -142,7 +142,7 @@ def scale(count: int) -> None:
     hostvars = {host: {"verify_mesh_result": {"results": results[host], "hosts": hosts}, "verify_verdict_result": judged if host == hosts[0] else {}}
                 for host in hosts}
     data = report.gather(hostvars, hosts, "bench", "simulated", "now")
-    page = report.html(data)
+    page = report_page.html(data)
     written = time.monotonic() - began
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024.0
     named = sorted({name for entry in judged["blame"] for name in entry["names"]})

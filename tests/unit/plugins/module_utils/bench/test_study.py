@@ -196,7 +196,7 @@ def test_claims_that_cannot_be_understood_are_refused():
 
 def test_the_page_opens_offline_and_says_the_verdicts():
     text = study_page.html(FOUND, "Study", "today", DATA["tables"])
-    assert "http" not in text.replace("http-equiv", "") and text.count("<svg") == 2 * len(FOUND["tables"])
+    assert "http" not in text.replace("http-equiv", "") and text.count("<svg") == 3 * len(FOUND["tables"])
     for claim in FOUND["claims"]:
         assert claim["id"] in text
     assert "lammps-roce-max: contradicted" in text and "9.09" in text
