@@ -28,8 +28,9 @@ class ActionModule(RdmaAction):
         fabrics = self._union(collected, "fabrics", ["ib", "roce"])
         tests = self._union(collected, "tests", [])
         rates = {result["self_name"]: {fabric: port.get("rate_gbps") for fabric, port in (result.get("ports") or {}).items()} for result in collected}
+        ports = {result["self_name"]: result.get("ports") or {} for result in collected}
         items = [item for result in collected for item in result.get("results") or []]
-        judged = verdict.assess(items, hosts, rates, known, fabrics, tests, max([result.get("rounds") or 0 for result in collected] or [0]))
+        judged = verdict.assess(items, hosts, rates, known, fabrics, tests, max([result.get("rounds") or 0 for result in collected] or [0]), ports)
         summary = judged["summary"]
         silent = sorted(set(hosts) - {result["self_name"] for result in collected})
         text = self._text(judged, hosts, silent)

@@ -161,6 +161,7 @@ blame:
     - What the failed pairs point to. C(kind) is V(node) (bad with most partners), V(direction) (slow with most partners, but only when it sends, or only
       when it receives), V(link) (bad with one partner), V(pair) (with two hosts nobody can tell) or V(fabric) (nearly all pairs).
     - C(severity) is V(fail), or V(warn) where all pairs keep their limits and a node is worse than the fleet with most partners.
+    - C(differs) says what the port of a blamed guest has unlike most others (MTU, link rate, firmware, PSID, state), and so does C(text).
   returned: always
   type: list
   elements: dict

@@ -29,6 +29,8 @@ NOISY_PERCENT, NOISY_TIMES = 3.0, 3.0
 SIGMAS = 3.0
 # A path is blamed when its pair is so many percent worse than the median of a fleet of at least so many pairs.
 STANDS_OUT_PERCENT, FLEET = 3.0, 6
+# What ports of one fabric have in common, and what it is called.
+COMMON = (("mtu", "MTU"), ("rate_gbps", "link rate in Gb/s"), ("firmware", "firmware"), ("psid", "PSID"), ("state", "state"))
 
 
 def kind(test):
@@ -232,7 +234,8 @@ def _directions(left, partners, measured, slow):
     for host in sorted(partners):
         for place, word, verb in ((0, "send", "sending to"), (1, "receive", "receiving from")):
             mine, back = (host, place), (host, 1 - place)
-            if of.get(mine, 0) < 2 or of.get(back, 0) < 2 or bad.get(mine, 0) < 2 or host in mixed:
+            # One clean figure the other way is enough: a slow node would be slow there too.
+            if of.get(mine, 0) < 2 or not of.get(back) or bad.get(mine, 0) < 2 or host in mixed:
                 continue
             if bad[mine] >= DIRECTION_SHARE * of[mine] and bad.get(back, 0) <= CLEAN_SHARE * of[back]:
                 out.append(dict(kind="direction", names=[host], direction=word, bad=bad[mine], of=of[mine],
@@ -263,8 +266,9 @@ def noise(verdicts, hosts):
             if len(group) > 2 and middle:
                 left += [100.0 * abs(value - middle) / middle for value in group]
         # 1.4826 MAD is a deviation where the scatter is normal, and so is the upper quartile by 1.15; of a dozen figures each may
-        # be small by chance. A quarter of the partners may be bad without touching either.
-        scatter = max(1.4826 * stats.median(left), stats.percentile(left, 75) / 1.15) if len(left) > 3 else 0.0
+        # be small by chance. A quarter of the partners may be bad without touching either; of a handful one, which is left out.
+        rows = sorted(left)[:-1] if len(left) < 6 else left
+        scatter = max(1.4826 * stats.median(left), stats.percentile(rows, 75) / 1.15) if len(left) > 3 else 0.0
         again = stats.median(repeats[host]) if repeats.get(host) else 0.0
         out[host] = dict(percent=max(scatter, again), middle=stats.median(middles) if middles else None,
                          count=sum(len(group) for group in values.get(host, {}).values()))
@@ -292,15 +296,30 @@ def excused(verdict, table):
     return ""
 
 
+def differences(ports, fabric):
+    """Host -> what its port of a fabric has that those of most others do not, as dicts what, value, usual. ports: host -> fabric -> port."""
+    out = {}
+    mine = dict((host, found[fabric]) for host, found in ports.items() if found.get(fabric))
+    for key, name in COMMON:
+        values = [port.get(key) for port in mine.values() if port.get(key) not in (None, "")]
+        usual = max(sorted(set(values), key=str), key=values.count) if values else None
+        if len(values) < 3 or values.count(usual) * 2 <= len(values):
+            continue
+        for host in sorted(mine):
+            if mine[host].get(key) not in (None, "", usual):
+                out.setdefault(host, []).append(dict(what=name, value=mine[host][key], usual=usual))
+    return out
+
+
 def _cell(verdict):
     return None if verdict is None else dict((key, verdict.get(key)) for key in ("value", "status"))
 
 
-def assess(items, hosts, rates, limits, fabrics, tests, rounds=0):
+def assess(items, hosts, rates, limits, fabrics, tests, rounds=0, ports=None):
     """Everything about a run: verdicts, pairs, matrix, blame and summary.
 
     items: the measurements; hosts: who took part by the schedule; rates: host -> fabric -> link rate in Gb/s;
-    rounds: how many rounds of the schedule were walked, 0 for all.
+    rounds: how many rounds of the schedule were walked, 0 for all; ports: host -> fabric -> its port, to tell what a blamed one has unlike the others.
     A pair of the schedule without a measurement fails.
     """
     found = {}
@@ -323,6 +342,14 @@ def assess(items, hosts, rates, limits, fabrics, tests, rounds=0):
             verdicts.append(max(both, key=_badness))
     mark_outliers(verdicts, limits)
     blames, noisy = _blames(ways, verdicts, hosts, fabrics)
+    for fabric in fabrics:
+        unlike = differences(ports or {}, fabric)
+        for entry in [one for one in blames if one["fabric"] == fabric]:
+            named = [] if entry["kind"] == "fabric" else [dict(one, host=host) for host in entry["names"] for one in unlike.get(host, [])]
+            entry["differs"] = named
+            if named:
+                entry["text"] += "; unlike the others, %s" % ", ".join("%s has %s %s (usual: %s)" % (
+                    one["host"], one["what"], one["value"], one["usual"]) for one in named)
     return dict(verdicts=verdicts, pairs=_pairs(verdicts, tests), matrix=_matrix(verdicts, hosts, fabrics, tests),
                 blame=blames, noisy=noisy, summary=_summary(verdicts, fabrics, tests))
 

@@ -278,10 +278,20 @@ def _connectable(mine: dict[str, Any], other: dict[str, Any]) -> bool:
     return any(ipaddress.IPv4Address(number) in ipaddress.ip_interface(one).network for one in mine["addresses"])
 
 
+def _cable(call: Call, mine: dict[str, Any], one: str, peer: str) -> dict[str, Any] | None:
+    """The fault of the path from one VM to another on the fabric of this run."""
+    cable = call.world.fault("weak_link", one)
+    return cable if cable is not None and cable.get("peer") == peer and cable.get("fabric", mine["fabric"]) == mine["fabric"] else None
+
+
 def _broken(call: Call, mine: dict[str, Any], other: dict[str, Any]) -> tuple[int, str] | None:
     """What goes wrong once data flows: status and syndrome of the first completion."""
     if (mine["verb"], mine["sizes"], mine["iterations"]) != (other["verb"], other["sizes"], other["iterations"]):
         return 10, "0x88"
+    for one, peer in ((mine["vm"], other["vm"]), (other["vm"], mine["vm"])):
+        cable = _cable(call, mine, one, peer)
+        if cable is not None and not cable.get("factor", 0.6):
+            return 12, "0x81"
     if mine["fabric"] == "roce":
         if mine["gid_kind"] != other["gid_kind"]:
             return 12, "0x81"
@@ -296,13 +306,19 @@ def _rows(call: Call, options: Options, mine: dict[str, Any], other: dict[str, A
     pair = 1 + random.Random("%s %s %s" % (names[0], names[1], mine["fabric"])).uniform(-0.0015, 0.001)
     noise = random.Random("%s %s %s %s %s %s" % (mine["vm"], other["vm"], mine["fabric"], options.verb, mine["run"], other["run"]))
     factor = 1.0
+    # The client sends, but for reads, which it fetches; there and back is both.
+    sends = "" if not options.bandwidth or "bidirectional" in options.found else other["vm"] if options.verb.startswith("read") else mine["vm"]
     with call.world.lock:
         for one, peer in ((mine["vm"], other["vm"]), (other["vm"], mine["vm"])):
             weak = call.world.fault("weak_port", one)
             if weak is not None and weak.get("fabric", mine["fabric"]) == mine["fabric"]:
-                factor *= weak.get("factor", 0.6)
-            cable = call.world.fault("weak_link", one)
-            if cable is not None and cable.get("peer") == peer and cable.get("fabric", mine["fabric"]) == mine["fabric"]:
+                if not weak.get("way") or sends and (sends == one) == (weak["way"] == "send"):
+                    factor *= weak.get("factor", 0.6)
+            noisy = call.world.fault("noisy_port", one)
+            if noisy is not None and noisy.get("fabric", mine["fabric"]) == mine["fabric"]:
+                factor *= max(0.1, 1 + noise.gauss(0, noisy.get("cv", 10.0) / 100.0))
+            cable = _cable(call, mine, one, peer)
+            if cable is not None:
                 factor *= cable.get("factor", 0.6)
     mtu = min(mine["mtu"], other["mtu"])
     speed = factor * {4096: 1.0, 2048: 0.985, 1024: 0.955}.get(mtu, 0.9) * min(mine["speed"], other["speed"]) / 100.0
@@ -316,7 +332,7 @@ def _rows(call: Call, options: Options, mine: dict[str, Any], other: dict[str, A
         if mine["duration"]:
             rows = [[row[0], int(row[3] * 1e9 / 8 / row[0] * mine["duration"]), 0.0, row[3], row[4]] for row in rows]
         return rows
-    rows = lat_rows(mine["fabric"], options.verb, options.sizes, iterations, 1 / factor if factor < 1 else 1.0, noise, pair)
+    rows = lat_rows(mine["fabric"], options.verb, options.sizes, iterations, 1 / factor, noise, pair)
     if mine["duration"]:
         rows = [[row[0], int(mine["duration"] * 1e6 / (2 * row[5]))] + row[2:] for row in rows]
     return rows

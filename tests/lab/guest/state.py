@@ -117,6 +117,11 @@ def lid(world: World, vm: Vm) -> int:
     return 0x12 + sorted(world.vms).index(vm.name)
 
 
+def managed(world: World, vm: Vm) -> bool:
+    """Whether a subnet manager sets this guest's port up."""
+    return world.subnet_manager and world.fault("unmanaged_port", vm.name) is None
+
+
 def net(vm: Vm) -> dict[str, dict[str, Any]]:
     return vm.guest.extra.setdefault("net", {})
 
@@ -153,7 +158,7 @@ def netdevs(world: World, vm: Vm) -> list[Netdev]:
             hw, mtu, top = port.mac, 1500, ETHERNET_MAX_MTU
         own = net(vm).get(device["netdev"], {})
         out.append(Netdev(device["netdev"], kind, hw, own.get("mtu", mtu), len(out) + 1, top, own.get("up", True),
-                          port.cabled and (kind != "infiniband" or world.subnet_manager), list(own.get("addresses", ())),
+                          port.cabled and (kind != "infiniband" or managed(world, vm)), list(own.get("addresses", ())),
                           own.get("connection", ""), device["name"], device["guest_bdf"]))
     return out
 
@@ -168,9 +173,9 @@ def rdma_ports(world: World, vm: Vm) -> list[RdmaPort]:
         item = RdmaPort(device["name"], device["guest_bdf"], device["link"], port.guid, port.mac, card.firmware, card.psid, card.mt, card.part,
                         port.speed, 1, 5 if port.cabled else 2, 0, 0, dev)
         if item.infiniband:
-            managed = world.subnet_manager
-            item.state = 1 if not port.cabled else 4 if managed else 2
-            item.lid, item.sm_lid = (lid(world, vm), 1) if managed and port.cabled else (0xffff, 0)
+            up = managed(world, vm)
+            item.state = 1 if not port.cabled else 4 if up else 2
+            item.lid, item.sm_lid = (lid(world, vm), 1) if up and port.cabled else (0xffff, 0)
             item.gids = [(0, "fe80:0000:0000:0000:" + dotted(port.guid), "IB/RoCE v1")]
         else:
             if not dev.up:

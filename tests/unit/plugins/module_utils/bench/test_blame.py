@@ -171,3 +171,36 @@ def test_the_worse_direction_of_a_pair_is_the_pairs():
     one = next(v for v in found["verdicts"] if {v["server"], v["client"]} == {"n02", "n05"} and v["test"] == "send_bw")
     assert one["client"] == "n02" and one["status"] == "fail" and blamed(found) == [("ib", "link", ("n02", "n05"))]
     assert len(found["verdicts"]) == 240
+
+
+@pytest.mark.parametrize("count", [5, 6, 7])
+def test_partners_of_a_slow_node_are_not_noisy_in_a_handful_of_guests(count):
+    hosts = HOSTS[:count]
+    for slow in hosts:
+        for seed in FLEETS:
+            found = fleet(seed, lambda chance, item, value: value * (0.85 if item["test"] == "send_bw" else 1.15)
+                          if slow in (item["server"], item["client"]) else value, hosts=hosts, fabrics=("ib",), repeats=1, quiet=0.001)
+            assert blamed(found) == [("ib", "node", (slow,))] and found["noisy"] == [], (slow, seed)
+
+
+def test_one_clean_figure_the_other_way_makes_it_a_direction():
+    hosts = HOSTS[:5]
+    serves = [server for dummy, server, client in schedule.pairs(hosts)]
+    slow = max(hosts, key=serves.count)
+    assert serves.count(slow) == 3
+    found = fleet(1, lambda chance, item, value: value * 0.6 if item["test"] == "send_bw" and item["server"] == slow else value, hosts=hosts, repeats=1,
+                  fabrics=("ib",))
+    assert blamed(found) == [("ib", "direction", (slow,))] and found["blame"][0]["direction"] == "receive"
+
+
+def test_blame_says_what_the_blamed_port_has_unlike_the_others():
+    hosts = HOSTS[:5]
+    ports = dict((host, {"roce": dict(mtu=9000, rate_gbps=100.0, firmware="16.33.1048", psid="MT_0000000008", state="ACTIVE")}) for host in hosts)
+    ports["n02"]["roce"].update(mtu=1500, firmware="16.28.2006")
+    assert verdict.differences(ports, "ib") == {}
+    assert verdict.differences(ports, "roce") == {"n02": [dict(what="MTU", value=1500, usual=9000), dict(what="firmware", value="16.28.2006", usual="16.33.1048")]}
+    # Two guests have no usual, and neither has a fleet that is half this and half that.
+    assert verdict.differences(dict((host, ports[host]) for host in ("n01", "n02")), "roce") == {}
+    for host in ("n00", "n01"):
+        ports[host]["roce"]["mtu"] = 4000 if host == "n00" else 1500
+    assert all(one["what"] != "MTU" for one in verdict.differences(ports, "roce").get("n02", []))
