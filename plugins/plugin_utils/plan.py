@@ -148,7 +148,8 @@ def _thing(step: dict, host: str) -> str:
 def _body(planned: dict, host: str) -> list[str]:
     out = ["  ERROR    %s" % error["msg"] for error in planned["errors"]]
     for number in range(len(planned["reboots"]) + 1):
-        out += ["  %-8s %s: %s  %s -> %s" % (step["stage"], _thing(step, host), step["name"], _value(step["before"]), _value(step["after"]))
+        out += ["  %-8s %s: %s  %s -> %s%s" % (step["stage"], _thing(step, host), step["name"], _value(step["before"]), _value(step["after"]),
+                                               "  (%s)" % _here(step["reason"], host) if step.get("reason") else "")
                 for step in planned["steps"] if step["certainty"] == "sure" and step["after_reboot"] == number]
         for reboot in planned["reboots"]:
             if reboot["number"] == number + 1:

@@ -16,6 +16,9 @@ PLAY = """
 """
 
 
+TASKS = 12
+
+
 @pytest.fixture(name="stage")
 def _stage(site, tmp_path):
     here = site(2)
@@ -39,8 +42,16 @@ def test_virgin_hosts_are_planned_set_proven_and_then_left_alone(stage):
     planned = run("--check")
     assert planned.code == 0, planned.log[-3000:]
     assert state(here.world) == before
+    for words in ("REBOOT 1 VIB nmst", "REBOOT 1 module nmlx5_core: max_vfs; card 0000:3b:00.0", "maybe    host: reboot (MFT is not installed",
+                  "LINK_TYPE_P1  ETH(2) -> IB(1)", "distributed switch hpc-dvs: uplink vmnic2 (0000:3b:00.0)  in use -> removed  (port groups hpc-ib-sriov"):
+        assert words in planned.log, planned.log[-4000:]
     done = run()
     assert done.code == 0, done.log[-3000:]
+    for one in (planned, done):
+        recap = [line for line in one.log.splitlines() if "changed=" in line and "ok=" in line]
+        assert len(recap) == 2
+        for line in recap:
+            assert sum(int(part.split("=")[1]) for part in line.split() if part.split("=")[0] in ("ok", "skipped", "failed")) <= TASKS, line
     assert [here.world.hosts[name].boots for name in ("esxi01", "esxi02")] == [2, 1]
     for host in here.world.hosts.values():
         card = next(card for card in host.cards if card.vpi)
@@ -75,3 +86,16 @@ def test_closed_ssh_is_opened_for_the_run_and_closed_again(stage):
     done = run()
     assert done.code == 0, done.log[-3000:]
     assert [host.services["TSM-SSH"].running for host in here.world.hosts.values()] == [False, False]
+
+
+def test_a_run_that_fails_puts_ssh_back_as_it_was_found(stage):
+    here, run = stage
+    for host in here.world.hosts.values():
+        host.services["TSM-SSH"].running, host.services["TSM-SSH"].policy = False, "automatic"
+        here.world.tell("host", host.name)
+    here.world.set_fault("wrong_psid", "esxi02")
+    failed = run()
+    assert failed.code != 0 and set(failed.failed) == {"esxi02"}
+    found = {host.name: (host.services["TSM-SSH"].running, host.services["TSM-SSH"].policy) for host in here.world.hosts.values()}
+    assert found == dict.fromkeys(found, (False, "automatic"))
+    assert [entry["host"] for entry in here.world.journal if entry["what"] == "StopService"].count("esxi02") == 1
