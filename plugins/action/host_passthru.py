@@ -37,7 +37,7 @@ class ActionModule(VsphereAction):
             released = {passthru.pci_address(bdf) for bdf in params["released"]}
             leaving = not wanted and any(device["enabled"] for device, dummy in chosen)
             attached = lookup.attached(link, link.read(host, "vm")["vm"] or []) if leaving else {}
-            changes, configs, refused = passthru.plan(chosen, wanted, rebind, params["apply_now"], released, self.check_mode, attached)
+            changes, configs, refused = passthru.plan(chosen, wanted, rebind, params["apply_now"], released, self.check_mode, attached, devices)
             if refused:
                 raise RdmaError("%s passthrough" % ("enable" if wanted else "disable"), self.host, "; ".join(refused),
                                 "choose other devices, or take them out of use first (vhpc.rdma.dvs_uplinks for a distributed switch)" if wanted

@@ -46,5 +46,7 @@ class ActionModule(VsphereAction):
                         power.shut_down(link, vm, name, params["power_timeout"])
                     if wanted == "on":
                         power.power_on(link, vm, where, params["power_timeout"])
+                        # DRS may have placed it elsewhere.
+                        host_row = link.read(link.read(vm, "runtime.host")["runtime.host"], "name")
                     now = wanted
         return changes.result(vm=dict(name=name, power=now, host=host_row["name"]))

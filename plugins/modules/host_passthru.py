@@ -10,6 +10,8 @@ description:
   - Enables or disables passthrough of PCI devices through vCenter.
   - Enabled (configured) and active (in force) are told apart. A device that is enabled but not active is not a change but a reason to reboot.
   - A device that carries a VMkernel port or is an uplink of a switch is refused, and the error says what uses it; so is a storage controller.
+  - Devices that depend on the same device (a bridge, or a function that a reset takes along) are switched together by the host. They are shown as
+    C(moves_with), planned as steps of their own, and refused where one of them is in use.
   - The host never reboots by this module; see RV(reboot_reasons) and M(vhpc.rdma.esxi_reboot).
 extends_documentation_fragment:
   - vhpc.rdma.attributes
@@ -107,6 +109,7 @@ devices:
       active: false
       label: ""
       dependent: "0000:3b:00.0"
+      moves_with: []
       used_by: ""
 rebind_without_reboot:
   description: Whether the host can hand a device over without a reboot.

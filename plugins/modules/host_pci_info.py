@@ -71,6 +71,7 @@ devices:
       active: false
       label: ""
       dependent: "0000:3b:00.0"
+      moves_with: []
       vmnic: vmnic2
       used_by: distributed switch hpc-dvs
 rebind_without_reboot:

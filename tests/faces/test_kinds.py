@@ -9,10 +9,13 @@ from __future__ import annotations
 import pathlib
 import re
 
+import pytest
+
 from lab import kinds
 
 TOP = pathlib.Path(__file__).resolve().parents[2]
-TEXT = (TOP / "docs" / "docsite" / "rst" / "cards_and_faults.rst").read_text()
+PAGES = TOP / "docs" / "docsite" / "rst"
+TEXT = (PAGES / "cards_and_faults.rst").read_text()
 
 
 def test_the_table_names_every_kind():
@@ -20,9 +23,11 @@ def test_the_table_names_every_kind():
     assert set(kinds.KINDS) <= named and set(kinds.HOSTS) <= named
 
 
-def test_the_tests_in_the_table_exist():
+@pytest.mark.parametrize("page", ["cards_and_faults.rst", "refusals.rst"])
+def test_the_tests_in_the_table_exist(page):
+    text = (PAGES / page).read_text()
     defined = set()
     for path in (TOP / "tests").rglob("test_*.py"):
         defined.update(re.findall(r"^def (test_\w+)", path.read_text(), re.M))
-    wanted = set(re.findall(r"``(test_\w+)``", TEXT))
+    wanted = set(re.findall(r"``(test_\w+)``", text))
     assert wanted and wanted <= defined, sorted(wanted - defined)

@@ -96,14 +96,18 @@ def devices_of(row: dict) -> list[dict]:
             pci=bdf, id="%04x:%04x" % (vendor, model), **{"class": "%04x" % (device.classId & 0xffff)}, name=device.deviceName, vendor=device.vendorName,
             capable=bool(info and info.passthruCapable), enabled=bool(info and info.passthruEnabled), active=bool(info and info.passthruActive),
             label=(getattr(info, "hardwareLabel", None) or "") if info else "",
-            dependent=(pci_address(info.dependentDevice) or info.dependentDevice) if info else "",
+            dependent=(pci_address(info.dependentDevice) or info.dependentDevice) if info else "", moves_with=[],
             vmnic=vmnics.get(bdf, ""), uses=uses.get(bdf, []), used_by=", ".join(one["text"] for one in uses.get(bdf, []))))
+    for device in out:  # what is switched for several devices switches them together: a bridge, or the function that a reset takes along
+        device["moves_with"] = sorted(other["pci"] for other in out if device["dependent"] and other["dependent"] == device["dependent"]
+                                      and other is not device and other["pci"] != device["dependent"])
     return sorted(out, key=lambda one: one["pci"])
 
 
 def shown(device: dict) -> dict:
     """The keys of a device that results carry."""
-    return {key: device[key] for key in ("pci", "id", "class", "name", "vendor", "capable", "enabled", "active", "label", "dependent", "vmnic", "used_by")}
+    return {key: device[key] for key in ("pci", "id", "class", "name", "vendor", "capable", "enabled", "active", "label", "dependent", "moves_with", "vmnic",
+                                           "used_by")}
 
 
 # ---- which of them ----------------------------------------------------------------------------------------------------
@@ -210,12 +214,28 @@ def in_use(device: dict, released: t.Container[str], checking: bool) -> tuple[st
     return text, ""
 
 
+def with_companions(chosen: list[tuple[dict, dict]], on_host: t.Iterable[dict], enabled: bool) -> list[tuple[dict, dict, str]]:
+    """(device, selector, why it is there): the chosen devices, then those that cannot but move with one of them."""
+    known = {device["pci"]: device for device in on_host}
+    out = [(device, selector, "") for device, selector in chosen]
+    there = {device["pci"] for device, dummy in chosen}
+    for device, dummy in chosen:
+        for bdf in device.get("moves_with", []) if device["enabled"] != enabled else []:
+            if bdf in known and bdf not in there:
+                there.add(bdf)
+                out.append((known[bdf], {}, "%s moves with %s: both depend on %s" % (bdf, device["pci"], device["dependent"])))
+    return out
+
+
 def plan(chosen: list[tuple[dict, dict]], enabled: bool, rebind: bool, apply_now: bool | None = None, released: t.Container[str] = (),
-         checking: bool = False, attached: dict[str, str] | None = None) -> tuple[Changes, list[dict], list[str]]:
-    """(changes, configurations for UpdatePassthruConfig as plain dicts, reasons to refuse). attached: bdf -> VM that has the device."""
+         checking: bool = False, attached: dict[str, str] | None = None, on_host: t.Iterable[dict] = ()) -> tuple[Changes, list[dict], list[str]]:
+    """(changes, configurations for UpdatePassthruConfig as plain dicts, reasons to refuse).
+
+    attached: bdf -> VM that has the device; on_host: all devices of the host, to know what moves with the chosen ones.
+    """
     changes, configs, refused = Changes("vsphere"), [], []
     at_once = rebind and apply_now is not False
-    for device, selector in chosen:
+    for device, selector, along in with_companions(chosen, on_host, enabled):
         thing = "device %s" % device["pci"]
         label = selector.get("label")
         config: dict[str, t.Any] = {}
@@ -230,10 +250,11 @@ def plan(chosen: list[tuple[dict, dict]], enabled: bool, rebind: bool, apply_now
                 holds = "%s is attached to the VM %s" % (device["pci"], attached[device["pci"]])
                 why, doubt = ("", holds) if checking else (holds, "")
             if why:
-                refused.append(why)
+                refused.append("%s, and %s" % (along, why) if along else why)
                 continue
+            doubt, sure = "; ".join(filter(None, [along, doubt])), not doubt
             changes.add(thing, "passthrough", "enabled" if device["enabled"] else "disabled", "enabled" if enabled else "disabled",
-                        reboot="" if at_once else "host", certainty="conditional" if doubt else "sure", reason=doubt)
+                        reboot="" if at_once else "host", certainty="sure" if sure else "conditional", reason=doubt)
             config["passthruEnabled"] = enabled
         elif device["active"] != enabled:
             changes.wait_for_reboot("%s: passthrough is %s, and a reboot makes it so" % (
@@ -259,7 +280,7 @@ def config_rows(configs: list[dict], devices: list[dict], apply_now: bool | None
                 row["applyNow"] = apply_now
         if "hardwareLabel" in config:
             row = rows.setdefault(config["id"], dict(id=config["id"]))
-            row.setdefault("passthruEnabled", now[config["id"]]["enabled"])
+            row.setdefault("passthruEnabled", config.get("passthruEnabled", now[config["id"]]["enabled"]))
             row["hardwareLabel"] = config["hardwareLabel"]
     return list(rows.values())
 

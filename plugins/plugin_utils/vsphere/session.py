@@ -303,11 +303,14 @@ def explain(err: BaseException, what: str, where: str) -> RdmaError:
 # What to try when a task or a call ends with that fault; the first entry whose word is in the fault's type or words wins.
 CURES = (
     ("sched.mem.min", "reserve the VM's whole memory (reserve_memory: true)"),
+    ("sched.mem.max", "lift the VM's memory limit (reserve_memory: true does)"),
     ("sched.cpu.min", "reserve vCPUs x host MHz (reserve_cpu: true), which latency sensitivity High asks for"),
     ("latency-sensitive", "reserve the VM's whole memory and vCPUs x host MHz (vhpc.rdma.vm_tuning does)"),
     ("not a passthrough device", "see with vhpc.rdma.host_pci_info whether passthrough is active on the host; reboot the host when it is only enabled"),
     ("systemId does not match", "detach the device and attach it again with vhpc.rdma.vm_passthru: its backing belongs to another host or address"),
     ("assignable device", "see with vhpc.rdma.host_pci_info whether the host has a free device of that kind, active and with that label"),
+    ("in use by virtual machine", "power that VM off, or detach the device from one of the two (vhpc.rdma.vm_passthru, state: absent)"),
+    ("hardware version", "upgrade the VM's hardware version while it is off (Compatibility in vCenter)"),
     ("MMIO", "attach the device again with bar_size_gb, or set mmio_gb of vhpc.rdma.vm_passthru; the VM needs EFI firmware"),
     ("DevicePowerOn", "see with vhpc.rdma.host_pci_info whether every attached device is active on this host; a device with more than 16 GB of "
      "BARs needs bar_size_gb of vhpc.rdma.vm_passthru"),
@@ -321,6 +324,10 @@ CURES = (
     ("InsufficientHostMemory", "reserve less memory, or free the host"),
     ("InsufficientCpu", "reserve less CPU, or free the host"),
     ("InsufficientHostCpu", "reserve less CPU, or free the host"),
+    ("InvalidDevice", "see with vhpc.rdma.host_pci_info what the host has at that address, and in vCenter what the VM has already; then run again"),
+    ("TooManyDevices", "detach devices that the VM does not need (state: exact)"),
+    ("HostConfigFault", "the host refused the setting for the reason that it names; see its vmkernel and hostd logs, put that right and run again"),
+    ("InvalidState", "see in vCenter whether the host or VM is in maintenance mode, in another task or off, and run again when it is not"),
     ("ResourceInUse", "see what uses it and move that away first"),
     ("Timedout", "see on the host which VMs still run"),
     ("RequestCanceled", "somebody cancelled the task: run again"),

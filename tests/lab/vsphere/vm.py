@@ -325,7 +325,7 @@ class VirtualMachine(Entity):
                     raise vim.fault.InvalidDeviceSpec(deviceIndex=index, property="virtualDeviceSpec.device.key",
                                                       msg="Invalid configuration for device '%d'." % index)
                 if len(devices) >= MAX_PASSTHRU:
-                    raise vim.fault.TooManyDevices(deviceIndex=index, msg="The maximum number of passthrough devices is %d." % MAX_PASSTHRU)
+                    raise vim.fault.TooManyDevices(property="configSpec.deviceChange", msg="The maximum number of passthrough devices is %d." % MAX_PASSTHRU)
                 used = {one.key for one in self.vm.devices} | {one.key for one in devices}
                 key = next(FIRST_PASSTHRU_KEY + n for n in range(2 * MAX_PASSTHRU) if FIRST_PASSTHRU_KEY + n not in used)
             elif old is not None and change.operation == "edit":

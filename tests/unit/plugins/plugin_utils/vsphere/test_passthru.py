@@ -166,6 +166,29 @@ def test_the_dependent_device_is_the_one_that_is_switched():
     assert passthru.config_rows(configs, passthru.devices_of(found), True) == [{"id": "0000:3a:00.0", "passthruEnabled": True, "applyNow": True}]
 
 
+def test_a_device_that_moves_along_is_shown_planned_and_refused_where_it_is_in_use():
+    """Both functions depend on a bridge, and one is asked for."""
+    bound = {"config.pciPassthruInfo": [info(CX5 % 0, dependent="0000:3a:00.0"), info(CX5 % 1, dependent="0000:3a:00.0")]}
+    devices = passthru.devices_of(free(**bound))
+    assert {d["pci"]: d["moves_with"] for d in devices if d["id"] == "15b3:1017"} == {CX5 % 0: [CX5 % 1], CX5 % 1: [CX5 % 0]}
+    assert not any(d["moves_with"] for d in passthru.devices_of(free()))
+    changes, configs, refused = plan_of(free(**bound), {"pci": CX5 % 0, "label": "gpu"}, True, rebind=False, on_host=devices)
+    assert [(s["thing"], s["name"], s["certainty"]) for s in changes.steps] == [
+        ("device 0000:3b:00.0", "passthrough", "sure"), ("device 0000:3b:00.0", "label", "sure"), ("device 0000:3b:00.1", "passthrough", "sure")]
+    assert "0000:3b:00.1 moves with 0000:3b:00.0: both depend on 0000:3a:00.0" in changes.steps[2]["reason"] and not refused
+    assert passthru.config_rows(configs, devices, None) == [{"id": "0000:3a:00.0", "passthruEnabled": True},
+                                                            {"id": CX5 % 0, "passthruEnabled": True, "hardwareLabel": "gpu"}]
+    devices = passthru.devices_of(row(**bound))
+    dummy, configs, refused = plan_of(row(**bound), {"pci": CX5 % 0}, True, rebind=False, on_host=devices, released=[CX5 % 0])
+    assert len(refused) == 1 and refused[0].startswith("0000:3b:00.1 moves with 0000:3b:00.0") and "distributed switch hpc-dvs" in refused[0]
+    off = free(**{"config.pciPassthruInfo": [info(CX5 % n, True, True, dependent="0000:3a:00.0") for n in (0, 1)]})
+    dummy, dummy, refused = plan_of(off, {"pci": CX5 % 0}, False, rebind=False, on_host=passthru.devices_of(off), attached={CX5 % 1: "vm07"})
+    assert len(refused) == 1 and "attached to the VM vm07" in refused[0]
+    half = free(**{"config.pciPassthruInfo": [info(CX5 % 0, True, True, dependent="0000:3a:00.0"), info(CX5 % 1, dependent="0000:3a:00.0")]})
+    changes, dummy, dummy = plan_of(half, {"pci": CX5 % 0}, True, rebind=False, on_host=passthru.devices_of(half))
+    assert not changes.changed, "nothing is switched, so nothing moves along"
+
+
 def test_disable():
     found = free(**{"config.pciPassthruInfo": [info(CX5 % 0, True, True), info(CX5 % 1, False, True)]})
     changes, configs, dummy = plan_of(found, {"card": "3b:00.0"}, False, rebind=False)
