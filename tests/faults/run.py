@@ -27,6 +27,7 @@ class Count:
 
 def main(words: list[str]) -> int:
     sys.path.insert(0, str(TOP / "build" / "collections"))
+    (TOP / "build" / "test").mkdir(parents=True, exist_ok=True)
     count = Count()
     ours = [TOP / "tests" / "faults", TOP / "tests" / "integration" / "lab" / "test_faults.py"]
     where = [word for word in words if not word.startswith("-")] or [str(path) for path in ours]
