@@ -58,6 +58,8 @@ class ActionModule(VsphereAction):
                 item.update(row=row, vm=row["object"], host=dict(vm_tuning.host_plain(host_row), api=link.version), plain=vm_tuning.vm_plain(row),
                             wanted=dict(shared, **{key: item[key] for key in OWN}))
                 item["plan"] = vm_tuning.plan(item["name"], item["plain"], item["host"], item["wanted"])
+            self._room(link, items, hosts)
+            for item in items:
                 if item["plan"]["power_off"] and not params["allow_power_cycle"]:
                     vm_batch.no_power_cycle(item, "the VM is on, and this changes only while it is off", self.check_mode)
             vm_batch.refuse(items, self.WHAT, "put right what is named here; nothing was changed")
@@ -69,6 +71,22 @@ class ActionModule(VsphereAction):
         rows = [dict({key: item["plain"][key] for key in SHOWN}, name=item["name"], host=item["host"]["name"], host_mhz=item["host"]["mhz"]) for item in items]
         return changes.result(vm=rows[0]) if params["name"] else changes.result(
             vms=[dict(row, changed=item["plan"]["changes"].changed) for row, item in zip(rows, items)])
+
+    @staticmethod
+    def _room(link: t.Any, items: list[dict], hosts: dict[str, dict]) -> None:
+        """What other VMs that are on hold of the same host, and other VMs of the list will; one request for all hosts."""
+        asking = [item for item in items if "cpu" in item["plan"]["spec"] or "memory" in item["plan"]["spec"]]
+        if not asking:
+            return
+        there = {vm._moId: vm for item in asking for vm in hosts[item["row"]["runtime.host"]._moId]["vm"] or []}
+        rows = {row["object"]._moId: vm_tuning.held(row) for row in link.read_many(there.values(), list(vm_tuning.HELD_PATHS))}
+        for item in items:
+            row, spec = rows.get(item["vm"]._moId), item["plan"]["spec"]
+            if row is not None and row["on"]:
+                row.update((key, spec[key]["reservation"]) for key in ("cpu", "memory") if key in spec)
+        for item in asking:
+            near = [vm._moId for vm in hosts[item["row"]["runtime.host"]._moId]["vm"] or [] if vm._moId != item["vm"]._moId]
+            item["plan"]["problems"] += vm_tuning.no_room(item["plan"]["spec"], item["host"], [rows[moid] for moid in near if moid in rows])
 
     @staticmethod
     def _held(item: dict) -> list[str]:

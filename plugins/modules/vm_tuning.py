@@ -10,7 +10,8 @@ description:
   - Brings a VM to the size and the settings of a virtual HPC node in one reconfiguration.
   - One task does it for one VM (O(name)) or for many (O(vms)), which are reconfigured side by side.
   - Memory and its reservation change together. The CPU reservation is vCPUs x the host's MHz, which latency sensitivity High asks for.
-  - What the host cannot give is told before anything changes.
+  - What the host cannot give is told before anything changes. That counts what other VMs that are on have reserved there; the error names them and the
+    numbers.
 extends_documentation_fragment:
   - vhpc.rdma.attributes
   - vhpc.rdma.attributes.full

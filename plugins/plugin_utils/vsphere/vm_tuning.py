@@ -15,7 +15,8 @@ from .vm_devices import hardware_version
 VM_PATHS = ("config.hardware", "config.memoryAllocation", "config.cpuAllocation", "config.memoryReservationLockedToMax", "config.latencySensitivity",
             "config.cpuHotAddEnabled", "config.memoryHotAddEnabled", "config.extraConfig", "config.changeVersion", "config.version", "config.cpuAffinity",
             "runtime.powerState", "runtime.host")
-HOST_PATHS = ("name", "runtime.connectionState", "hardware.cpuInfo", "hardware.memorySize", "summary.hardware")
+HOST_PATHS = ("name", "runtime.connectionState", "hardware.cpuInfo", "hardware.memorySize", "summary.hardware", "vm")
+HELD_PATHS = ("name", "runtime.powerState", "config.cpuAllocation", "config.memoryAllocation", "config.memoryReservationLockedToMax", "config.hardware")
 UNLIMITED = -1
 HYPERTHREADS = "high_with_hyperthreading"
 NUMA_AFFINITY, PREFER_HT = "numa.nodeAffinity", "numa.vcpu.preferHT"
@@ -176,6 +177,29 @@ def plan(name: str, vm: dict, host: dict, wanted: dict) -> dict:
         problems.append("%d MB do not fit the %d MB of %s" % (memory, host["memory_mb"], host["name"]))
     power_off = vm["power"] != "poweredOff" and any(key not in LIVE for key in spec)
     return dict(changes=changes, spec=spec, problems=problems, power_off=power_off, cpu_reservation_mhz=reservation)
+
+
+def held(row: dict) -> dict:
+    """name, cpu (MHz) and memory (MB) that a VM holds of its host; a VM that is off holds nothing. row: HELD_PATHS as read."""
+    on = str(row["runtime.powerState"]) == "poweredOn"
+    cpu, memory, hardware = row["config.cpuAllocation"], row["config.memoryAllocation"], row["config.hardware"]
+    locked = hardware.memoryMB if row["config.memoryReservationLockedToMax"] and hardware else 0
+    return dict(name=row["name"], on=on, cpu=int((cpu.reservation if cpu else 0) or 0) if on else 0,
+                memory=int(locked or (memory.reservation if memory else 0) or 0) if on else 0)
+
+
+def no_room(spec: dict, host: dict, others: list[dict]) -> list[str]:
+    """What a new reservation does not find on the host, with the numbers and who holds the rest. others: held() of the other VMs there."""
+    out = []
+    for key, unit, size in (("cpu", "MHz", host["cores"] * host["mhz"]), ("memory", "MB", host["memory_mb"])):
+        wanted = spec.get(key, {}).get("reservation", 0)
+        holders = sorted((one for one in others if one[key]), key=lambda one: -one[key])
+        left = size - sum(one[key] for one in holders)
+        if wanted and holders and size and wanted > left:
+            out.append("%d %s to reserve do not fit the %d of %d %s that are left on %s: %s%s" % (
+                wanted, unit, max(left, 0), size, unit, host["name"], ", ".join("%s holds %d" % (one["name"], one[key]) for one in holders[:5]),
+                " and %d more VMs the rest" % (len(holders) - 5) if len(holders) > 5 else ""))
+    return out
 
 
 def unlike(name: str, vm: dict, host: dict, wanted: dict) -> list[str]:

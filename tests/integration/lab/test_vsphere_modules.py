@@ -330,6 +330,32 @@ def test_tuning_refuses_what_the_host_cannot_give(site):
     assert "latency sensitivity high needs" in result["msg"]
 
 
+def test_tuning_counts_what_other_vms_hold_of_the_host(site):
+    site = site()
+    host, other, vm = site.world.hosts["esxi01"], site.world.vms["vm02"], site.world.vms["vm01"]
+    other.host, other.cpu_reservation_mhz, other.memory_reservation_mb = "esxi01", 100000, 300000
+    other.memory_mb = 300000
+    assert site.ok("vm_tuning", check=True, **PAPER)["changed"], "a VM that is off holds nothing"
+    other.power = "on"
+    for check in (True, False):
+        result = site.failed("vm_tuning", check=check, **PAPER)
+        left = host.cores * host.mhz - 100000
+        assert "131692 MHz to reserve do not fit the %d of %d MHz that are left on esxi01: vm02 holds 100000" % (left, host.cores * host.mhz) in result["msg"]
+        assert "147456 MB to reserve do not fit the 93216 of 393216 MB that are left on esxi01: vm02 holds 300000" in result["msg"]
+    assert vm.cpus == 20 and result["error"]["code"] == "PRECONDITION"
+    assert site.ok("vm_tuning", name="vm01", cpus=14, memory_mb=65536)["changed"]
+    assert site.ok("vm_power", name="vm01")["vm"]["power"] == "on", "what was counted is what the host has"
+    other.power = "off"
+    # In a list, what the task is about to give to a VM that is on counts, not what that VM has.
+    many = [dict(name="vm01", cpus=44), dict(name="vm02", cpus=8, memory_mb=65536)]
+    other.cpu_reservation_mhz = other.memory_reservation_mb = 0
+    other.memory_mb, other.power = 65536, "on"
+    result = site.failed("vm_tuning", vms=many, allow_power_cycle=True)
+    assert list(result["vms"]) == ["vm01", "vm02"] and "vm02 holds %d" % (8 * host.mhz) in result["msg"] and "vm01 holds 131692" in result["msg"]
+    many[0]["cpus"] = 32
+    assert site.ok("vm_tuning", vms=many, allow_power_cycle=True)["changed"] and vm.power == other.power == "on"
+
+
 def test_tuning_of_a_running_vm_needs_consent(site):
     site = site()
     vm = site.world.vms["vm01"]

@@ -126,3 +126,19 @@ def test_mhz_is_rounded_up():
 def test_unlike():
     assert vm_tuning.unlike("vm01", vm(**RIGHT), HOST, PAPER) == []
     assert vm_tuning.unlike("vm01", right(latency="normal"), HOST, PAPER) == ["latency sensitivity is normal, not high"]
+
+
+def test_room_beside_the_reservations_of_others():
+    host = dict(name="esxi01", cores=48, mhz=2993, memory_mb=393216)
+
+    def other(name, cpu, memory):
+        return dict(name=name, on=True, cpu=cpu, memory=memory)
+
+    spec = dict(cpu=dict(reservation=131692, limit=-1), memory=dict(reservation=147456, limit=-1))
+    free = 48 * 2993 - 131692
+    assert vm_tuning.no_room(spec, host, [other("a", free, 393216 - 147456)]) == [] == vm_tuning.no_room({}, host, [other("a", 10 ** 6, 10 ** 6)])
+    assert vm_tuning.no_room(spec, host, []) == []
+    cpu, = vm_tuning.no_room(spec, host, [other("a", 1, 0), other("b", free, 0)])
+    assert cpu == "131692 MHz to reserve do not fit the 131691 of 143664 MHz that are left on esxi01: b holds %d, a holds 1" % free
+    memory, = vm_tuning.no_room(dict(memory=spec["memory"]), host, [other("vm%d" % n, 0, 60000) for n in range(7)])
+    assert "the 0 of 393216 MB" in memory and memory.endswith("and 2 more VMs the rest")
