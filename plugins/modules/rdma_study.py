@@ -50,7 +50,9 @@ options:
     description: YAML file with claims, in the form of C(playbooks/files/paper_claims.yml).
     type: path
   claims:
-    description: More claims, in the same form.
+    description:
+      - More claims, in the same form.
+      - A claim compares rows of one table. C(baseline_table) takes C(baseline) from another one, to compare a fabric with the other.
     type: list
     elements: dict
   runs:
@@ -117,6 +119,14 @@ tables:
   type: dict
 over_the_gauge:
   description: The cells whose delta is over the gauge as printed, and whether that is certain.
+  returned: success
+  type: list
+  elements: dict
+fabrics:
+  description:
+    - RoCE against InfiniBand, where two tables have the same application and configuration on both; C(cells) has for each number of nodes the two values,
+      C(delta) and C(delta_interval) of RoCE against InfiniBand, and C(verdict).
+    - A configuration is the same when its name is, apart from the fabric in it.
   returned: success
   type: list
   elements: dict

@@ -9,6 +9,7 @@ for more than one answer, the verdict says that and does not choose.
 """
 
 import math
+import re
 
 from ansible_collections.vhpc.rdma.plugins.module_utils.bench import scaling, stats
 from ansible_collections.vhpc.rdma.plugins.module_utils.errors import RdmaError
@@ -17,6 +18,7 @@ REPRODUCES, CONSISTENT, CONTRADICTED = "reproduces", "consistent within rounding
 OPEN, PRINTED_FALSE, NO_DATA = "cannot be decided from rounded input", "false as printed, possible by rounding", "cannot be checked"
 VERDICTS = (REPRODUCES, CONSISTENT, OPEN, PRINTED_FALSE, CONTRADICTED, NO_DATA)
 HOLDS = "holds"
+WORSE, BETTER = "RoCE is worse for certain", "RoCE is better for certain"
 
 
 def _round(value, places):
@@ -169,9 +171,60 @@ def judge(claim, tables, curves=None, configs=None):
     table = tables.get(claim.get("table"))
     if not table or not table.get("rows"):
         return dict(claim, kind=kind, verdict=NO_DATA, text="there is no table %s with figures" % claim.get("table"))
+    if claim.get("baseline_table"):
+        other = tables.get(claim["baseline_table"]) or {}
+        if claim["baseline"] not in (other.get("rows") or {}):
+            return dict(claim, kind=kind, verdict=NO_DATA, text="the table %s has no figures of %s" % (claim["baseline_table"], claim["baseline"]))
+        # The two may have the same name, as VM.44 on one fabric and on the other.
+        name = "%s of %s" % (claim["baseline"], claim["baseline_table"])
+        table = scaling.merge(table, _renamed(other, claim["baseline"], name))
+        return dict(claim, kind=kind, **JUDGES[kind](dict(claim, baseline=name), scaling.analyse(table, configs, name)))
     if claim["baseline"] not in table["rows"]:
         return dict(claim, kind=kind, verdict=NO_DATA, text="the table has no figures of %s" % claim["baseline"])
     return dict(claim, kind=kind, **JUDGES[kind](claim, scaling.analyse(table, configs, claim["baseline"])))
+
+
+def _renamed(table, old, new):
+    """A table of one row alone, under another name; the digits of the whole table say how it was rounded."""
+    return dict(table, rows={new: table["rows"][old]}, ranges={new: [list(ends) if ends else None for ends in scaling.ends_of(table)[old]]})
+
+
+def between_fabrics(tables):
+    """RoCE against InfiniBand: the figures of the same application and configuration on both, where two tables have them.
+
+    A configuration is the same when its name is, apart from the fabric in it (VM.44.IB and VM.44.RoCE).
+    """
+    out, groups = [], {}
+    for name in sorted(tables):
+        table = tables[name]
+        fabric = str(table.get("fabric") or "").lower()
+        if table.get("rows") and table.get("kind", "performance") == "performance" and fabric in ("ib", "roce"):
+            groups.setdefault((table.get("app") or name, table.get("unit"), table.get("sense") or table.get("direction")), {})[fabric] = (name, table)
+    for key in sorted(groups, key=str):
+        if len(groups[key]) < 2:
+            continue
+        (ib_name, ib), (roce_name, roce) = groups[key]["ib"], groups[key]["roce"]
+        spans = scaling.ends_of(ib), scaling.ends_of(roce)
+        partners = dict((_without_fabric(config), config) for config in roce["rows"])
+        for config in ib["rows"]:
+            partner = partners.get(_without_fabric(config))
+            if partner is None:
+                continue
+            row = dict(app=key[0], unit=key[1], direction=key[2], ib=config, roce=partner, ib_table=ib_name, roce_table=roce_name, cells=[])
+            for place, nodes in enumerate(ib["nodes"]):
+                where = roce["nodes"].index(nodes) if nodes in roce["nodes"] else None
+                one, two = ib["rows"][config][place], None if where is None else roce["rows"][partner][where]
+                if one and two:
+                    ends = scaling.delta_interval(spans[0][config][place], spans[1][partner][where], key[2])
+                    row["cells"].append(dict(nodes=nodes, ib=one, roce=two, delta=scaling.delta(one, two, key[2]), delta_interval=ends,
+                                             verdict=WORSE if ends[0] > 1e-9 else BETTER if ends[1] < -1e-9 else OPEN))
+            if row["cells"]:
+                out.append(row)
+    return out
+
+
+def _without_fabric(config):
+    return re.sub(r"(?i)(?<![a-z0-9])(?:ib|roce|infiniband)(?![a-z0-9])\.?", "", config).strip(".")
 
 
 def efficiencies(tables, analyses):
@@ -226,4 +279,5 @@ def study(data, claims, curves=None):
     judged = [judge(claim, tables, curves, configs) for claim in claims]
     return dict(tables=analyses, absent=absent, claims=judged, verdicts=dict((claim["id"], claim["verdict"]) for claim in judged),
                 over_the_gauge=over_the_gauge(analyses), efficiencies=efficiencies(tables, analyses),
+                fabrics=between_fabrics(dict((name, dict(tables[name], nodes=analyses[name]["nodes"])) for name in analyses)),
                 counts=dict((word, sum(claim["verdict"] == word for claim in judged)) for word in VERDICTS))

@@ -207,3 +207,31 @@ def test_csv_has_a_line_for_every_cell():
     assert len(lines) == 1 + 7 * 3 * 6
     row = next(line for line in lines if line.startswith("openfoam.ib.perf,VM.44.320.LatSens.IB.Passthru,44,2,"))
     assert row.split(",")[4:8] == ["2.45", "6.5217", "6.0738", "6.9717"]
+
+
+# ---- RoCE against InfiniBand -----------------------------------------------------------------------------------------------
+
+def test_the_papers_fabrics_are_compared_by_configuration():
+    rows = {(row["app"], row["ib"]): row for row in FOUND["fabrics"]}
+    row = rows["OpenFOAM", "BM.48.IB"]
+    assert row["roce"] == "BM.48.RoCE" and [cell["nodes"] for cell in row["cells"]] == [1, 2, 4, 8, 12, 16]
+    cell = row["cells"][4]  # 0.34 and 0.35: from nothing, 0.345 and 0.345, to 0.355/0.335 - 1
+    assert cell["delta"] == pytest.approx(2.941, abs=1e-3) and cell["delta_interval"] == pytest.approx([0, 5.970], abs=1e-3)
+    assert cell["verdict"] == "cannot be decided from rounded input"
+    # The paper has no figures of GROMACS and NAMD on RoCE.
+    assert {app for app, dummy in rows} == {"OpenFOAM", "WRF", "LAMMPS"}
+    assert all(len([key for key in rows if key[0] == app]) == 3 for app in ("OpenFOAM", "WRF", "LAMMPS"))
+
+
+def test_raw_figures_of_two_fabrics_are_decided():
+    def table(fabric, config, values, **more):
+        return dict(app="wrf", fabric=fabric, unit="s", sense="lower", resolution=0, nodes=[2, 4, 8], rows={config: values}, **more)
+    tables = {"wrf.ib": table("ib", "VM.44", [2.0, 1.0, 0.5]), "wrf.roce": table("roce", "VM.44", [2.1, 0.9, 0.5])}
+    row, = study.between_fabrics(tables)
+    assert [cell["verdict"] for cell in row["cells"]] == ["RoCE is worse for certain", "RoCE is better for certain", "cannot be decided from rounded input"]
+    claim = dict(id="x", table="wrf.roce", config="VM.44", baseline_table="wrf.ib", baseline="VM.44", nodes=2, claimed=5)
+    assert study.judge(claim, tables)["verdict"] == "reproduces" and study.judge(dict(claim, claimed=7), tables)["verdict"] == "contradicted"
+    assert study.judge(dict(claim, baseline="BM.48"), tables)["verdict"] == study.NO_DATA
+    # The repeats of a busy cluster overlap: nothing is decided then.
+    tables["wrf.roce"]["ranges"] = {"VM.44": [[1.9, 2.4], [0.8, 1.1], None]}
+    assert {cell["verdict"] for cell in study.between_fabrics(tables)[0]["cells"]} == {"cannot be decided from rounded input"}
