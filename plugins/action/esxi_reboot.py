@@ -82,9 +82,8 @@ class ActionModule(VsphereAction):
                     stopped += [vm for vm in more if vm["name"] not in [one["name"] for one in stopped]]
                     left = self._left(link, host, params["checks"])
             if left:
-                raise RdmaError("make the reboot take effect", self.host, "; ".join(left),
-                                "another reboot will not help: see /var/log/esxupdate.log and vmkernel.log on the host, or who changed it meanwhile",
-                                code="NOT_IN_FORCE", data=dict(unmet=left, rebooted=True))
+                raise RdmaError("make the reboot take effect", self.host, "; ".join(left), reboot.advice(left), code="NOT_IN_FORCE",
+                                data=dict(unmet=left, rebooted=True))
         seconds = round(time.monotonic() - started, 1)
         self._say("is back after %d s" % seconds)
         out = self._result(changes, reasons, rebooted=True, seconds=seconds, before=before, after=after, vms=[vm["name"] for vm in stopped])

@@ -125,6 +125,13 @@ def _esxi8(world: World, host: Host) -> None:
     host.version, host.build = "8.0.3", "24022510"
 
 
+def _esxi8_driver(world: World, host: Host) -> None:
+    """The inbox driver of 8.0 U3: newer than the paper's, and with a VIB more."""
+    _esxi8(world, host)
+    for name in ("nmlx5-core", "nmlx5-rdma", "nmlx5-cc"):
+        host.vibs[name] = Vib(name, "4.23.6.2-7vmw.803.0.0.24022510", "VMW", "VMwareCertified")
+
+
 def _lockdown(world: World, host: Host) -> None:
     host.lockdown = "lockdownNormal"
 
@@ -156,7 +163,7 @@ NOTICE = "Authorized use only. All activity is recorded.\n-E- is no error here, 
 
 HOSTS: dict[str, Callable[[World, Host], None]] = {
     "mft-4.22": _mft("4.22.1.11"), "mft-4.26": _mft("4.26.1.6"), "mft-4.31": _mft("4.31.0.149"), "mft-4.36": _mft("4.36.0.147"),
-    "esxi8": _esxi8, "lockdown": _lockdown, "half-installed": _half_installed, "vlcm": _vlcm,
+    "esxi8": _esxi8, "esxi8-inbox-driver": _esxi8_driver, "lockdown": _lockdown, "half-installed": _half_installed, "vlcm": _vlcm,
     "ssh-max-startups": _sshd(max_startups=1), "ssh-banner": _sshd(banner=NOTICE, motd=NOTICE), "ssh-slow-login": _sshd(login_seconds=3.0),
     "mft-esxcli": _plugin("mellanox.mft"), "mft-esxcli-flat": _plugin("mellanox"), "driver-esxcli": _plugin("driver"),
 }

@@ -70,6 +70,17 @@ def unmet(steps: list[dict], vibs: dict[str, str], options: dict[str, str], acti
     return out
 
 
+def advice(left: list[str]) -> str:
+    """What to try about what unmet() found."""
+    out = []
+    if any(text.startswith("passthrough of") for text in left):
+        out.append("run host_passthru and one more reboot; where passthrough is lost again, see the release notes of this ESXi build and what the vendor "
+                   "says of \"is not a passthrough device\"")
+    if any(not text.startswith("passthrough of") for text in left):
+        out.append("another reboot will not help: see /var/log/esxupdate.log and vmkernel.log on the host, or who changed it meanwhile")
+    return "; ".join(out)
+
+
 def _package(name: str, text: str) -> dict:
     version = re.sub(r" or later$", "", text)
     return dict(name=name, version="" if version == "any version" else version, at_least=text.endswith(" or later"))

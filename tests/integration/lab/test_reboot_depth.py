@@ -58,6 +58,20 @@ def test_what_is_not_in_force_is_a_verdict_and_no_loop(here):
     assert host.boots == 1 and not host.maintenance
 
 
+@pytest.mark.parametrize("retry, boots", [(False, 1), (True, 2)])
+def test_passthrough_that_the_boot_lost_is_a_verdict_of_the_reboot(here, retry, boots):
+    site = here()
+    host = site.world.hosts["esxi01"]
+    host.dvs = {}
+    set_up = site.ok("host_passthru", devices=[{"id": "15b3:1017"}])
+    site.world.set_fault("passthru_lost", "esxi01")
+    failed = site.failed("esxi_reboot", reasons=set_up["reboot_reasons"], checks=set_up["changes"], retry=retry, reboot_ok=True, reboot_timeout=30)
+    assert failed["error"]["code"] == "NOT_IN_FORCE" and "passthrough of 0000:3b:00.0 is not active" in failed["msg"]
+    assert "host_passthru" in failed["error"]["hint"] and host.boots == boots
+    site.world.clear_fault("passthru_lost", "esxi01")
+    assert site.ok("esxi_reboot", reasons=["passthrough"], checks=set_up["changes"], reboot_ok=True, reboot_timeout=30)["rebooted"]
+
+
 def test_one_retry_at_most(here):
     site = here()
     host = stage(site)

@@ -25,6 +25,7 @@ class Rig:
     def __init__(self, world):
         self.world, self.execs, self.drop_at = world, [], None
         self.address, self.tasks = None, []  # tasks: whose exec each one was
+        self.before = None  # called with every command line ahead of it
 
     def __call__(self, plugin, host, /, check=False, diff=True, **args):
         module = importlib.import_module("ansible_collections.vhpc.rdma.plugins.action." + plugin)
@@ -40,6 +41,8 @@ class Rig:
         def execute(cmd, sudoable=True, executable=None, **kwargs):
             self.execs.append(cmd)
             self.tasks.append(action)
+            if self.before:
+                self.before(cmd)
             if self.drop_at is not None and len(self.execs) >= self.drop_at:
                 raise AnsibleConnectionFailure("Connection to %s closed by remote host." % host)
             out, err, rc = run_line(self.world, host, cmd)

@@ -174,3 +174,25 @@ def test_raw_values_are_set_by_number_and_by_word():
 def test_an_unknown_kind_is_an_error_of_the_scenario():
     with pytest.raises(KeyError):
         kinds.build("connectx9")
+
+
+@pytest.mark.parametrize("module, more", [("mlx_firmware", {"settings": {"ports": {1: "ib"}}}),
+                                          ("mlx_firmware_image", {"version": "16.35.4030", "burn_ok": True})])
+def test_a_name_that_leads_to_another_card_when_it_comes_to_the_write_is_noticed(module, more):
+    """Two alike cards whose mst names change places between the look and the write."""
+    rig = start("connectx5-vpi+connectx5-vpi")
+    host, second = rig.world.hosts[HOST], workload(rig, seat=1)
+    if module == "mlx_firmware_image":
+        more = dict(more, image=kinds.image(rig.world, "fw.bin", second.psid, "16.35.4030"))
+
+    def swap(line):
+        if "mlxfwmanager -d " in line:  # the look right before the write
+            host.mst_order.reverse()
+    rig.before = swap
+    before = [(card.flash, {name: nv.next for name, nv in card.config.items()}) for card in host.cards]
+    refused = rig(module, HOST, card={"pci": second.bdf}, **more)
+    assert refused["failed"] and refused["error"]["code"] == "CARD_MOVED" and "nothing was written" in refused["msg"]
+    assert [(card.flash, {name: nv.next for name, nv in card.config.items()}) for card in host.cards] == before
+    rig.before = None
+    assert rig(module, HOST, card={"pci": second.bdf}, **more)["changed"] is True
+    assert (second.flash, second.config["LINK_TYPE_P1"].next) == (("16.35.4030", ETH) if module == "mlx_firmware_image" else ("", IB))

@@ -112,3 +112,17 @@ def test_a_list_per_port_is_built_from_the_ports_that_are_there(rig):
     assert rig("nmlx_driver", "esxi02", options={"nmlx5_core": {"max_vfs": {"0000:3b:00.1": 8}}})["changed"] is False
     refused = rig("nmlx_driver", "esxi02", options={"nmlx5_core": {"max_vfs": {"0000:99:00.0": 8}}})
     assert refused["failed"] and "0000:99:00.0 is no port" in refused["msg"] and "0000:3b:00.1" in refused["msg"]
+
+
+def test_inbox_and_async_driver_with_a_pinned_version(rig):
+    kinds.host(rig.world, HOST, "esxi8-inbox-driver")
+    job = dict(version="4.21.71.101", source=DRIVER_FILE)
+    newer = rig("nmlx_driver", HOST, **job)
+    assert newer["changed"] is False and set(newer["vibs"]) == {"nmlx5-core", "nmlx5-rdma", "nmlx5-cc"}
+    refused = rig("nmlx_driver", HOST, at_least=False, **job)
+    assert refused["failed"] and refused["error"]["code"] == "DOWNGRADE" and "4.23.6.2-7vmw" in refused["msg"]
+    done = rig("nmlx_driver", HOST, at_least=False, allow_downgrade=True, install_as="component", **job)
+    assert not done.get("failed"), done["msg"]
+    assert done["vibs"]["nmlx5-core"] == {"running": "4.23.6.2-7vmw.803.0.0.24022510", "next": "4.21.71.101-1OEM.702.0.0.17630552"}
+    assert "component apply" in done["results"][0]["command"]
+    assert [step["thing"] for step in done["changes"]] == ["VIB nmlx5-core"]
