@@ -11,7 +11,7 @@ import typing as t
 from ansible_collections.vhpc.rdma.plugins.module_utils.changes import Changes
 from ansible_collections.vhpc.rdma.plugins.module_utils.errors import RdmaError
 from ansible_collections.vhpc.rdma.plugins.module_utils.tools.text import pci_address
-from ansible_collections.vhpc.rdma.plugins.plugin_utils.vsphere import lookup, passthru, session, vm_batch, vm_devices
+from ansible_collections.vhpc.rdma.plugins.plugin_utils.vsphere import licences, lookup, passthru, session, vm_batch, vm_devices
 from ansible_collections.vhpc.rdma.plugins.plugin_utils.vsphere.common import HOST_SPEC, POWER_SECONDS, VsphereAction, check_vm_host
 
 FIRST_KEY = -101  # keys of new devices: negative, and a different one for each
@@ -45,6 +45,8 @@ class ActionModule(VsphereAction):
             self._read(link, items, params)
             for item in items:
                 self._plan(item, params)
+            if params["mode"] == "dynamic":
+                self._licences(link, items)
             self._twice(items)
             self._consent(items, params)
             vm_batch.refuse(items, self.WHAT, self._hint(items))
@@ -110,6 +112,14 @@ class ActionModule(VsphereAction):
         item["dynamic"] = params["mode"] == "dynamic"
         if not item["plan"]["changes"].steps:
             item["plan"]["problems"] = []
+
+    @staticmethod
+    def _licences(link: t.Any, items: list[dict]) -> None:
+        asking = [item for item in items if item["plan"]["add"]]
+        if asking:
+            found = licences.of_hosts(link, [item["row"]["runtime.host"] for item in asking])
+            for item in asking:
+                item["plan"]["notes"].append(licences.words(item["host"]["name"], found[item["row"]["runtime.host"]._moId]))
 
     @staticmethod
     def _twice(items: list[dict]) -> None:

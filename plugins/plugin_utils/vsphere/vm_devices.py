@@ -37,8 +37,7 @@ LOSES_STATIC = ("With a DirectPath I/O device a VM has no snapshots, no suspend,
                 "its whole memory is reserved, and it has to be off before its host enters maintenance mode.")
 LOSES_DYNAMIC = ("With a Dynamic DirectPath I/O device a VM has no snapshots, no suspend, no vMotion while it runs, no Fault Tolerance and no hot add; "
                  "its whole "
-                 "memory is reserved. vSphere HA restarts it, and DRS places it at power-on, where a device with the label is free. Check that the licence "
-                 "of the hosts includes Dynamic DirectPath I/O, and that of the cluster DRS.")
+                 "memory is reserved. vSphere HA restarts it, and DRS places it at power-on, where a device with the label is free.")
 
 
 def hardware_version(text: str) -> int:

@@ -642,6 +642,37 @@ def test_dynamic_from_the_host_to_the_running_vm(site):
     assert site.ok("vm_passthru", name="vm01", mode="dynamic", devices=wanted, state="absent")["changed"] and not vm.devices
 
 
+ENTERPRISE = ("VMware vSphere 8 Enterprise Plus", "esx.enterprisePlus.cpuPackageCoreLimited", ["drs", "vmotion"])
+STANDARD = ("VMware vSphere 8 Standard", "esx.standard.cpuPackageCoreLimited", ["vmotion"])
+
+
+@pytest.mark.parametrize("licence,said", [
+    (None, ["esxi01 has the licence Evaluation Mode (eval)", "ends"]), (ENTERPRISE, ["esxi01 has the licence VMware vSphere 8 Enterprise Plus", "lists DRS"]),
+    (STANDARD, ["esxi01 has the licence VMware vSphere 8 Standard", "does not list Dynamic DirectPath I/O", "does not list DRS"]),
+    (STANDARD[:2] + (["directPathDynamic", "drs"],), ["it lists Dynamic DirectPath I/O; it lists DRS"])])
+def test_the_plan_names_the_licence_that_a_dynamic_device_needs(site, licence, said):
+    site = site()
+    host = with_gpu(site)
+    if licence:
+        host.settings["licence"] = licence
+    for check in (True, False):
+        warnings = site.ok("vm_passthru", name="vm01", mode="dynamic", devices=[GPU], check=check)["warnings"]
+        assert any("no snapshots" in text and "no vMotion while it runs" in text and "vSphere HA restarts it" in text and "DRS places it" in text for text in warnings)
+        told = [text for text in warnings if text.startswith("esxi01 has the licence")]
+        assert len(told) == 1 and all(words in told[0] for words in said), warnings
+    assert "warnings" not in site.ok("vm_passthru", name="vm01", mode="dynamic", devices=[GPU]), "nothing is attached, so nothing is told"
+
+
+def test_a_licence_that_cannot_be_read_is_told_too(site):
+    site = site()
+    with_gpu(site)
+    site.world.set_fault("call_fault", "", method="QueryAssignedLicenses", fault="vim.fault.NoPermission")
+    result = site.ok("vm_passthru", name="vm01", mode="dynamic", devices=[GPU])
+    assert result["changed"] and any("The licence of esxi01 could not be read" in text for text in result["warnings"])
+    static = site.ok("vm_passthru", name="vm01", devices=[GPU], state="exact")["warnings"]
+    assert any("no vSphere HA" in text and "no DRS migration" in text for text in static) and not any("licence" in text for text in static)
+
+
 @needs_labels
 def test_one_list_for_host_and_vm_also_before_the_labels_are_there(site):
     site = site()
@@ -667,7 +698,7 @@ def test_the_whole_stage_straight_on_a_host(site):
     host, vm = site.world.hosts["esxi02"], site.world.vms["vm02"]
     host.dvs = {}
     assert host.rebind
-    host.address = "127.0.0.1"
+    host.address, host.passthru[IB].label = "127.0.0.1", "ib"
     direct = HostFace(site.world, str(site.directory), site.face.cert, site.face.key, "esxi02", strict=True)
     direct.start()
     try:
@@ -680,6 +711,10 @@ def test_the_whole_stage_straight_on_a_host(site):
         twice(site, "vm_passthru", "any-name", name="vm02", devices=CX5)
         twice(site, "vm_power", "any-name", name="vm02")
         assert len(vm.devices) == 2 and vm.power == "on"
+        host.settings["licence"] = STANDARD
+        if LABELS:
+            looked = site.ok("vm_passthru", "any-name", name="vm02", mode="dynamic", devices=[{"label": "ib"}], check=True)
+            assert any(text.startswith("esxi02 has the licence VMware vSphere 8 Standard") for text in looked["warnings"])
         assert "vm01" not in site.failed("vm_power", "any-name", name="vm77")["msg"]
     finally:
         direct.stop()

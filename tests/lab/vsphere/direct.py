@@ -44,6 +44,7 @@ class HostFace(VsphereFace):
     """Serves one host's own API (hostd) at host.address until stop()."""
 
     root_name = "ha-folder-root"
+    one_host = True
 
     def __init__(self, world: World, directory: str, cert: str, key: str, host: str, port: int = 0, **options: Any) -> None:
         self._host, self._port = world.hosts[host], port

@@ -72,6 +72,7 @@ class VsphereFace:
     """Serves the world as a vCenter until stop()."""
 
     root_name = "Datacenters"
+    one_host = False  # the API of an ESXi host and not of a vCenter
     quiet_reads = False  # without a session a read ends well and each property is missing, as some servers do, instead of a fault
 
     def __init__(self, world: World, directory: str, cert: str, key: str, strict: bool = False, task_delay: float = 0.0,

@@ -165,14 +165,22 @@ class LicenseManager(Managed):
     unset = ("source", "diagnostics", "featureInfo", "licensedEdition", "sourceAvailable", "evaluation")
 
     def get_licenses(self) -> list[Any]:
-        return [vim.LicenseManager.LicenseInfo(licenseKey="00000-00000-00000-00000-00000", editionKey="eval", name="Product Evaluation", total=0, used=0,
-                                               costUnit="")]
+        """Of a vCenter all that are assigned, each once; of a host its own."""
+        return list({info.editionKey: info for info in map(self.of_host, self.face.hosts())}.values())
+
+    @staticmethod
+    def of_host(managed: Any) -> Any:
+        """host.settings["licence"] = (name, edition, [feature, ...]); without it the host is evaluated."""
+        name, edition, features = managed.host.settings.get("licence", ("Evaluation Mode", "eval", []))
+        rows = [vmodl.KeyAnyValue(key="feature", value=vim.KeyValue(key=key, value=key)) for key in features]
+        return vim.LicenseManager.LicenseInfo(licenseKey="00000-00000-00000-00000-00000", editionKey=edition, name=name, total=0, used=0, costUnit="cpuPackage",
+                                              properties=rows)
 
     def get_evaluation(self) -> Any:
         return vim.LicenseManager.EvaluationInfo()
 
     def get_licenseAssignmentManager(self) -> Any:
-        return vim.LicenseAssignmentManager("LicenseAssignmentManager")
+        return None if self.face.one_host else vim.LicenseAssignmentManager("LicenseAssignmentManager")
 
     def CheckLicenseFeature(self, call: Call, host: Any, featureKey: str) -> bool:
         return True
@@ -182,9 +190,8 @@ class LicenseAssignmentManager(Managed):
     kind = vim.LicenseAssignmentManager
 
     def QueryAssignedLicenses(self, call: Call, entityId: str | None = None) -> list[Any]:
-        info = self.face.objects["LicenseManager"].get_licenses()[0]
-        names = [entityId] if entityId else [host.moid for host in self.face.hosts()]
-        return [vim.LicenseAssignmentManager.LicenseAssignment(entityId=one, assignedLicense=info) for one in names]
+        return [vim.LicenseAssignmentManager.LicenseAssignment(entityId=host.moid, entityDisplayName=host.name, assignedLicense=LicenseManager.of_host(host))
+                for host in self.face.hosts() if entityId in (None, "", host.moid)]
 
 
 class CustomFieldsManager(Managed):

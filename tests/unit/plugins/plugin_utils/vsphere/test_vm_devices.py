@@ -156,7 +156,7 @@ def test_a_gpu_that_stays_counts_and_is_left_alone():
 
 
 def test_what_the_user_loses_is_told_once_something_is_attached():
-    assert "no snapshots" in plan(vm())["notes"][0] and "licence" in plan(vm(), [device(IB, label="a")], dynamic=True)["notes"][0]
+    assert "no snapshots" in plan(vm())["notes"][0] and "vSphere HA restarts it" in plan(vm(), [device(IB, label="a")], dynamic=True)["notes"][0]
     assert not plan(vm(devices=[on_vm(IB), on_vm(ROCE, 13001)]))["notes"]
 
 
