@@ -6,7 +6,7 @@
 
 import pytest
 
-from ansible_collections.vhpc.rdma.plugins.module_utils import backends, inbox
+from ansible_collections.vhpc.rdma.plugins.module_utils import backends, inbox, packages
 from ansible_collections.vhpc.rdma.plugins.module_utils.bench import tables
 from ansible_collections.vhpc.rdma.plugins.module_utils.errors import ParseError, RdmaError
 from ansible_collections.vhpc.rdma.plugins.module_utils.tools import ibfabric
@@ -80,6 +80,59 @@ def test_lists_that_were_never_fetched_are_fetched(tmp_path):
     run(tree)
     log = (tmp_path / "installs").read_text().splitlines()
     assert len(log) == 3 and "update" in log[1]
+
+
+# What each package manager says, by its documentation, when no repository has a package: (program, rest of the way in, return code, text, what is told).
+REFUSALS = [
+    ("dnf", "-y install", 1, "Last metadata expiration check: 0:12:31 ago on Mon 02 Mar 2026 10:00:00 AM UTC.\nNo match for argument: perftest\n"
+                             "Error: Unable to find a match: perftest\n", ["Unable to find a match: perftest"]),
+    ("dnf", "-y install", 1, "Error: \n Problem: package libibverbs-61.0-1.el9.x86_64 conflicts with doca\n  - nothing provides kmod-mlnx needed by perftest\n",
+     ["Problem: package libibverbs", "nothing provides kmod-mlnx"]),
+    ("yum", "-y install", 1, "Loaded plugins: fastestmirror\nNo package perftest available.\nError: Nothing to do\n", ["Nothing to do"]),
+    ("zypper", "--non-interactive install --no-recommends", 104, "Loading repository data...\nReading installed packages...\n"
+     "'perftest' not found in package names. Trying capabilities.\nNo provider of 'perftest' found.\n", ["'perftest' not found", "No provider of 'perftest'"]),
+    ("apt-get", "-y -q --no-install-recommends -o DPkg::Lock::Timeout=300 install", 100, "Reading package lists...\nBuilding dependency tree...\n"
+     "E: Unable to locate package perftest\n", ["Unable to locate package perftest"]),
+]
+
+
+@pytest.mark.parametrize("program, way, code, text, told", REFUSALS)
+def test_each_package_manager_is_asked_its_way_and_its_refusal_is_told(tmp_path, program, way, code, text, told):
+    tree = Tree(tmp_path)
+    tree.program(program, ROOT + 'echo "$*" >> $root/asked\ncat <<\'E\'\n%sE\nexit %d\n' % (text, code))
+    with pytest.raises(RdmaError) as err:
+        packages.install(tree.guest().system, ["perftest", "rdma-core"], 60)
+    assert err.value.code == "PACKAGES" and all(words in err.value.why for words in told), err.value.why
+    assert (tmp_path / "asked").read_text().splitlines()[0] == way + " perftest rdma-core"
+
+
+@pytest.mark.parametrize("program, code, text, missing", [
+    ("rpm", 1, "rdma-core-51.0-1.el9_5.x86_64\npackage perftest is not installed\n", ["perftest"]),
+    ("rpm", 0, "rdma-core-51.0-1.el9_5.x86_64\nperftest-24.07.0-1.el9.x86_64\n", []),
+    ("dpkg-query", 1, "rdma-core installed\nperftest config-files\n", ["perftest"]),
+    ("dpkg-query", 1, "rdma-core installed\n", ["perftest"]),
+])
+def test_what_is_missing_is_read_from_the_database_of_packages(tmp_path, program, code, text, missing):
+    tree = Tree(tmp_path)
+    tree.program(program, "cat <<'E'\n%sE\n%sexit %d\n" % (text, "echo 'dpkg-query: no packages found matching perftest' >&2\n" if program != "rpm" else "", code))
+    assert packages.missing(tree.guest().system, ["rdma-core", "perftest"]) == missing
+
+
+def test_a_broken_database_is_not_taken_for_missing_packages(tmp_path):
+    tree = Tree(tmp_path)
+    tree.program("rpm", "echo 'error: cannot open Packages database in /var/lib/rpm' >&2\nexit 1\n")
+    with pytest.raises(RdmaError) as err:
+        packages.missing(tree.guest().system, ["rdma-core"])
+    assert err.value.code == "RPM" and "Packages database" in err.value.why
+
+
+@pytest.mark.parametrize("program, wanted, asked", [
+    ("dnf", "3.2.1", "doca-ofed-3.2.1"), ("zypper", "3.2.1", "doca-ofed=3.2.1"), ("apt-get", "3.2.1", "doca-ofed=3.2.1-*"),
+    ("apt-get", "3.2.1-044000", "doca-ofed=3.2.1-044000")])
+def test_a_version_is_asked_for_as_the_package_manager_takes_it(tmp_path, program, wanted, asked):
+    tree = Tree(tmp_path)
+    tree.program(program, "exit 0\n")
+    assert packages.pinned(tree.guest().system, "doca-ofed", wanted) == asked
 
 
 def test_an_unknown_distribution_needs_the_names(tmp_path):
