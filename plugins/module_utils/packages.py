@@ -107,6 +107,7 @@ def install(system, names, timeout):
         code, out, err = system.run(argv + list(names), timeout=timeout, env=env)
     if code:
         told = [line.strip() for line in (err + "\n" + out).splitlines()
-                if re.match(r"^\s*(?:Error|E:|No match|Unable to find|nothing provides|No provider of|Problem:|'.*' not found in package names)", line)]
+                if re.match(r"^\s*(?:- )?(?:Error: *\S|E:|No match|Unable to find|nothing provides|No provider of|Problem:|package .* (?:conflicts|requires)|"
+                            r"'.*' not found in package names)", line)]
         raise RdmaError("install %s" % ", ".join(names), system.name(), "; ".join(told[:4]) or (err or out)[-400:],
                         "see that the guest reaches a repository that has them", code="PACKAGES", data=dict(stdout=out[-4000:], stderr=err[-4000:]))

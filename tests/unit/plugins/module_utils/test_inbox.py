@@ -114,7 +114,8 @@ def test_each_package_manager_is_asked_its_way_and_its_refusal_is_told(tmp_path,
 ])
 def test_what_is_missing_is_read_from_the_database_of_packages(tmp_path, program, code, text, missing):
     tree = Tree(tmp_path)
-    tree.program(program, "cat <<'E'\n%sE\n%sexit %d\n" % (text, "echo 'dpkg-query: no packages found matching perftest' >&2\n" if program != "rpm" else "", code))
+    complaint = "echo 'dpkg-query: no packages found matching perftest' >&2\n" if program != "rpm" else ""
+    tree.program(program, "cat <<'E'\n%sE\n%sexit %d\n" % (text, complaint, code))
     assert packages.missing(tree.guest().system, ["rdma-core", "perftest"]) == missing
 
 
