@@ -6,9 +6,12 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 from ansible_collections.vhpc.rdma.plugins.module_utils.bench import limits, verdict
 from ansible_collections.vhpc.rdma.plugins.module_utils.changes import Changes
-from ansible_collections.vhpc.rdma.plugins.module_utils.errors import RdmaError
+from ansible_collections.vhpc.rdma.plugins.module_utils.errors import ParseError, RdmaError
+from ansible_collections.vhpc.rdma.plugins.module_utils.tools import clck
 from ansible_collections.vhpc.rdma.plugins.plugin_utils.action import RdmaAction
 
 LIMITS = {name: dict(type="float") for name in limits.DEFAULTS if not name.endswith("_size")}
@@ -19,7 +22,7 @@ SHOWN = 8
 class ActionModule(RdmaAction):
     ABOUT_HOST = False
     SPEC = dict(hosts=dict(type="list", elements="str"), variable=dict(type="str", default="verify_mesh_result"), results=dict(type="list", elements="dict"),
-                limits=dict(type="dict", options=LIMITS), enforce=dict(type="bool", default=True))
+                limits=dict(type="dict", options=LIMITS), enforce=dict(type="bool", default=True), cluster_checker=dict(type="path"))
 
     def act(self, params, task_vars):
         known = limits.resolve({name: value for name, value in (params["limits"] or {}).items() if value is not None})
@@ -33,8 +36,9 @@ class ActionModule(RdmaAction):
         judged = verdict.assess(items, hosts, rates, known, fabrics, tests, max([result.get("rounds") or 0 for result in collected] or [0]), ports)
         summary = judged["summary"]
         silent = sorted(set(hosts) - {result["self_name"] for result in collected})
-        text = self._text(judged, hosts, silent)
-        result = Changes("verify").result(limits=known, hosts=hosts, silent=silent, text=text, **judged)
+        checker = self._cluster_checker(params["cluster_checker"], hosts) if params["cluster_checker"] else {}
+        text = self._text(judged, hosts, silent, checker)
+        result = Changes("verify").result(limits=known, hosts=hosts, silent=silent, text=text, cluster_checker=checker, **judged)
         if not collected or not summary["judged"]:
             result["msg"] = "Nothing to judge: %s." % ("no guest has measured" if not collected else "one guest alone has no partner")
             if not self.check_mode:
@@ -58,6 +62,16 @@ class ActionModule(RdmaAction):
         return out
 
     @staticmethod
+    def _cluster_checker(path, hosts):
+        """What Intel Cluster Checker found, with the guests of ours that each issue names."""
+        try:
+            found = clck.parse(Path(path).read_text(encoding="utf-8", errors="replace"))
+        except (OSError, ParseError) as err:
+            raise RdmaError("read the results of Intel Cluster Checker", path, getattr(err, "why", "") or getattr(err, "strerror", "") or str(err),
+                            "give the file that clck wrote (clck_results.log) on the controller", code="CLUSTER_CHECKER") from err
+        return dict(found, issues=clck.about(found, hosts))
+
+    @staticmethod
     def _union(collected, key, order):
         found = []
         for result in collected:
@@ -65,11 +79,15 @@ class ActionModule(RdmaAction):
         return [value for value in order if value in found] + [value for value in found if value not in order]
 
     @staticmethod
-    def _text(judged, hosts, silent):
+    def _text(judged, hosts, silent, checker):
         """What a person wants to read, one line each, the worst first."""
         out = ["%s: %s." % (verdict.FABRIC_NAMES.get(entry["fabric"], entry["fabric"]), entry["text"]) for entry in judged["blame"]]
         out += ["%s: %s." % (verdict.FABRIC_NAMES.get(entry["fabric"], entry["fabric"]), entry["text"]) for entry in judged["noisy"]]
         out += ["%s sent no result." % host for host in silent]
+        blamed = {name for entry in judged["blame"] if entry["kind"] != "fabric" for name in entry["names"]}
+        # What another tool says of a guest that is blamed is the reason to look for; what it says of others is not.
+        out += ["Intel Cluster Checker on %s: %s%s." % (", ".join(issue["hosts"]), issue["text"].rstrip("."), " (%s)" % issue["id"] if issue["id"] else "")
+                for issue in checker.get("issues", []) if blamed & set(issue["hosts"])]
         failed = [one for one in judged["verdicts"] if one["status"] == "fail"]
         causes: dict[str, list[str]] = {}  # what several measurements say is said once
         for one in failed:

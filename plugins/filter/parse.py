@@ -43,6 +43,7 @@ options:
       - V(ibstatus), V(ibstat), V(ibv_devinfo) and V(rdma_link) are the guest's tools of that name.
       - V(perftest) is any bandwidth or latency test of perftest, its failure, or its JSON file.
       - V(osu) is any size table of the OSU micro-benchmarks, V(imb) the Intel MPI Benchmarks.
+      - V(clck) is the summary of Intel Cluster Checker, from the screen or its C(clck_results.log).
       - V(openfoam), V(wrf), V(lammps), V(gromacs) and V(namd) are the logs of these applications, V(ucx) is C(ucx_perftest).
         The result has C(value), C(unit), C(direction), C(success), C(series) and what was C(discarded) and why.
     type: str
@@ -66,6 +67,7 @@ options:
       - perftest
       - osu
       - imb
+      - clck
       - openfoam
       - wrf
       - lammps

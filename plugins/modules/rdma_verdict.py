@@ -75,6 +75,11 @@ options:
     description: Whether a failed verdict fails the task. In check mode it never does.
     type: bool
     default: true
+  cluster_checker:
+    description:
+      - Results of Intel Cluster Checker, where the site has it. The file C(clck_results.log), on the controller.
+      - Its issues are returned with the guests that they name, and those about a blamed guest are among RV(text). They do not change a verdict.
+    type: path
 """
 
 EXAMPLES = r"""
@@ -174,6 +179,11 @@ noisy:
   returned: always
   type: list
   elements: dict
+cluster_checker:
+  description: What O(cluster_checker) says, with C(status), C(result), C(counts) and C(issues), each with C(hosts), the guests of the schedule that it names.
+  returned: always
+  type: dict
+  sample: {}
 silent:
   description: Guests of the schedule that sent no result.
   returned: always

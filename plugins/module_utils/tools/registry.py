@@ -4,7 +4,7 @@
 
 """The parsers by the name of the tool, as the filter vhpc.rdma.parse knows them."""
 
-from ansible_collections.vhpc.rdma.plugins.module_utils.tools import apps, esxcli, flint, ibverbs, imb, mlxconfig, mlxfwmanager, mst, ofed, osu, perftest
+from ansible_collections.vhpc.rdma.plugins.module_utils.tools import apps, clck, esxcli, flint, ibverbs, imb, mlxconfig, mlxfwmanager, mst, ofed, osu, perftest
 
 PARSERS = {
     "mst": mst.parse,
@@ -25,5 +25,6 @@ PARSERS = {
     "perftest": perftest.parse,
     "osu": osu.parse,
     "imb": imb.parse,
+    "clck": clck.parse,
 }
 PARSERS.update(apps.PARSERS)

@@ -112,3 +112,30 @@ def test_a_peer_that_the_inventory_does_not_know_is_named():
 def test_wrong_options_are_refused_before_anything_is_sent(wrong):
     result, sent = action("perftest", dict(hostvars={}), **wrong)
     assert result["failed"] and sent == []
+
+
+CHECKER = """Intel(R) Cluster Checker 2021 Update 6
+
+  Overall Result: 2 issues found - FUNCTIONALITY (2)
+
+FUNCTIONALITY
+  1. The memlock limit is too small.
+       [ Id: memlock-too-small ]
+       2 nodes: vm02, other
+  2. A clock differs.
+       1 node: vm01
+"""
+
+
+def test_cluster_checker_stands_beside_the_blame_and_changes_no_verdict(tmp_path):
+    path = tmp_path / "clck_results.log"
+    path.write_text(CHECKER)
+    found = action("rdma_verdict", collected(slow="vm02"), cluster_checker=str(path), enforce=False)[0]
+    assert [issue["hosts"] for issue in found["cluster_checker"]["issues"]] == [["vm02"], ["vm01"]] and found["cluster_checker"]["status"] == "issues"
+    said = [line for line in found["text"] if "Cluster Checker" in line]
+    assert len(found["blame"]) == 2 and said == ["Intel Cluster Checker on vm02: The memlock limit is too small (memlock-too-small)."]
+    assert action("rdma_verdict", collected(), cluster_checker=str(path))[0]["summary"]["status"] == "pass"
+    path.write_text("clck: command not found\n")
+    failed = action("rdma_verdict", collected(), cluster_checker=str(path))[0]
+    assert failed["failed"] and "no overall result" in failed["msg"]
+    assert "clck_results.log" in action("rdma_verdict", collected(), cluster_checker=str(tmp_path / "none"))[0]["msg"]

@@ -13,7 +13,7 @@ from ansible_collections.vhpc.rdma.plugins.module_utils.tools.registry import PA
 from ansible_collections.vhpc.rdma.tests.unit.plugins.module_utils.tools.samples import every, sample
 
 NAMES = ["mst", "mlxconfig", "mlxfwmanager", "flint", "vib_list", "vib_result", "module_parameters", "pcipassthru", "pci_list", "nic_list", "ofed_info",
-         "ibstatus", "ibstat", "ibv_devinfo", "rdma_link", "perftest", "osu", "imb", "openfoam", "wrf", "lammps", "gromacs", "namd", "ucx"]
+         "ibstatus", "ibstat", "ibv_devinfo", "rdma_link", "perftest", "osu", "imb", "clck", "openfoam", "wrf", "lammps", "gromacs", "namd", "ucx"]
 
 
 @pytest.fixture(name="parse")
