@@ -13,6 +13,7 @@ import errno
 import fcntl
 import json
 import os
+import re
 import select
 import signal
 import socket
@@ -36,7 +37,11 @@ class Stopped(Exception):
 
 
 class Gone(Exception):
-    """The partner's end of the door closed; says why."""
+    """The partner's end of the door closed, or never opened; says why. told: (cause, text, hint) where they were looked up."""
+
+    def __init__(self, text, told=None):
+        Exception.__init__(self, text)
+        self.told = told
 
 
 def folder(run_id):
@@ -240,6 +245,11 @@ class Walker:
         found = self.faults.get(fabric) or self.faults.get(test)
         return dict(found, side=self.me) if found else None
 
+    def gid_index(self, fabric):
+        """The entry of the GID table that perftest uses: what the user names counts more than what was looked up."""
+        given = re.findall(r"(?:^|\s)(?:-x\s*|--gid-index[=\s])(\d+)(?!\S)", " ".join(str(word) for word in self.spec["extra_args"]))
+        return int(given[-1]) if given else self.ports[fabric]["gid_index"]
+
     def command(self, fabric, test, server=""):
         port, spec = self.ports[fabric], self.spec
         pinned = []
@@ -308,6 +318,19 @@ class Walker:
         """Guests do not start at the same time: one that is not there yet may still come."""
         return time.time() - self.started < self.spec["start_timeout"]
 
+    def shut(self, partner, err):
+        """Why a partner's door does not open."""
+        place = (self.addresses[partner], self.spec["control_port"])
+        cause, text, hint = tables.closed(connection(place[0], place[1], self.spec["connect_timeout"]), err)
+        text = "%s port %s: %s" % (place[0], place[1], text)
+        return Gone(text, (cause, "%s: %s" % (partner, text), hint))
+
+    def dead(self, step, gone, by="client"):
+        """The partner of a step is not there for us: all its items have failed."""
+        told = gone.told or ("peer-dead", "%s: %s" % (step["partner"], gone), "see whether that guest is up and whether its TCP ports %s and %s are open" % (
+            self.spec["control_port"], self.spec["port"]))
+        self.failed(step, 0, *told, by=by)
+
     # ---- client -------------------------------------------------------------------------------------------------------
 
     def meet(self, step):
@@ -317,7 +340,7 @@ class Walker:
                 door = self.knock(step["partner"], hello=self.me, round=step["round"], version=self.version)
             except (IOError, OSError) as err:
                 if not self.early:
-                    raise Gone("nobody answers at %s port %s (%s)" % (self.addresses[step["partner"]], self.spec["control_port"], err))
+                    raise self.shut(step["partner"], err)
                 time.sleep(PAUSE * 4)
                 continue
             message = None
@@ -346,9 +369,7 @@ class Walker:
         try:
             door, greeting = self.meet(step)
         except Gone as gone:
-            self.failed(step, 0, "peer-dead", "%s: %s" % (step["partner"], gone), "see whether that guest is up and whether its TCP ports %s and %s "
-                                                                                  "are open" % (
-                self.spec["control_port"], self.spec["port"]))
+            self.dead(step, gone)
             return
         versions = "%s/%s" % (self.version, greeting.get("version")) if greeting.get("version") != self.version else ""
         try:
@@ -372,7 +393,9 @@ class Walker:
         door.say(run=index)
         answer = self.expect(door, "started", "failed")
         if "failed" in answer:
-            self.record(step, index, error=answer["failed"], versions=versions)
+            error = dict(answer["failed"])
+            error.update(client_output="", server_output=error.pop("output", ""))
+            self.record(step, index, error=error, versions=versions)
             return
         deadline, text, code, timed_out, theirs = begun + self.spec["test_timeout"], "", None, None, None
         while True:
@@ -403,6 +426,8 @@ class Walker:
             theirs = self.expect(door, "ended", "failed").get("failed")
         if error is not None:
             chosen = dict(tables.worse(error, theirs))
+            if chosen["cause"] == "path":  # the server says no more than that, and may have been first
+                chosen = tables.refine(chosen, **self.look_closer(chosen, fabric, step["partner"]))
             chosen.update(client_output=tables.tail(text), server_output=(theirs or {}).get("output", ""))
             error = chosen
             rows = []
@@ -415,7 +440,7 @@ class Walker:
         if error["cause"] == "path" and fabric == "roce":
             mine = self.ports[fabric]
             now = next((port for port in rdma.read(self.system) if (port["device"], port["port"]) == (mine["device"], mine["port"])), None)
-            if now is None or mine["gid_index"] not in [gid["index"] for gid in now["gids"]]:
+            if now is None or self.gid_index(fabric) not in [gid["index"] for gid in now["gids"]]:
                 return dict(empty_gid=self.me)
         return {}
 
@@ -434,7 +459,9 @@ class Walker:
         with self.system.scratch() as out:
             self.process = self.system.start(self.command(fabric, test, self.addresses[partner]), out, out)
             while self.process.poll() is None:
-                message = door.hear(PAUSE)
+                if told:
+                    time.sleep(PAUSE)  # after its last item the server closes the door
+                message = None if told else door.hear(PAUSE)
                 if message and "failed" in message:
                     told = message["failed"]
                     deadline = min(deadline, time.time() + 0.5)  # its server is gone: this end would hang
@@ -456,9 +483,7 @@ class Walker:
                 break
             why = self.missing(step)
             if why:
-                self.failed(step, 0, "peer-dead", "%s: %s" % (step["partner"], why), "see whether that guest is up and whether its TCP ports %s and %s "
-                                                                                     "are open" % (
-                    self.spec["control_port"], self.spec["port"]), by="server")
+                self.dead(step, why, by="server")
                 return
             self.check_time(step)
         door, dummy = came
@@ -488,27 +513,32 @@ class Walker:
             door.close()
 
     def missing(self, step):
-        """Why the client of a step will not come; empty while it still may."""
+        """Why the client of a step will not come; None while it still may."""
         try:
             door = self.knock(step["partner"])
         except (IOError, OSError) as err:
-            return "" if self.early else "nobody answers at %s port %s (%s)" % (self.addresses[step["partner"]], self.spec["control_port"], err)
+            return None if self.early else self.shut(step["partner"], err)
         try:
             message = door.hear(5) or {}
         except Gone:
-            return ""
+            return None
         finally:
             door.close()
         if "refused" in message:
-            return "" if self.early else message["refused"]
-        return "it has given up on this pair" if message.get("round", -1) > step["round"] else ""
+            return None if self.early else Gone(message["refused"])
+        return Gone("it has given up on this pair") if message.get("round", -1) > step["round"] else None
 
-    def wait_for_listen(self):
-        """Until the started server listens, where /proc tells; else its client tries again."""
+    def listening(self):
+        """The sockets that listen on perftest's port; None where /proc does not tell."""
+        table = self.system.read("/proc/net/tcp", "") + self.system.read("/proc/net/tcp6", "")
+        return listeners(table, self.spec["port"]) if table else None
+
+    def wait_for_listen(self, before):
+        """Until the started server listens, where /proc tells; else its client tries again. before: who listened before it was started."""
         deadline = time.time() + self.spec["listen_timeout"]
         while self.process.poll() is None and time.time() < deadline:
-            table = self.system.read("/proc/net/tcp", "") + self.system.read("/proc/net/tcp6", "")
-            if not table or listens(table, self.spec["port"]):
+            now = self.listening()
+            if now is None or now - (before or set()):
                 return
             time.sleep(PAUSE)
 
@@ -520,15 +550,18 @@ class Walker:
             return
         deadline = time.time() + self.spec["test_timeout"] + GRACE
         with self.system.scratch() as out:
+            before = self.listening()
             try:
                 self.process = self.system.start(self.command(fabric, test), out, out)
             except RdmaError as err:
                 door.say(failed=dict(cause="no-program", text=err.text(), hint=err.hint, side=self.me))
                 return
-            self.wait_for_listen()
-            door.say(started=index)
-            asked, told = None, False
-            while True:
+            self.wait_for_listen(before)
+            asked, told, code = None, False, self.process.poll()
+            # Its client is not sent to a server that has ended: another program may have the port, and would be measured.
+            if not code:
+                door.say(started=index)
+            while not code:
                 message = None if told or asked else door.hear(PAUSE)
                 if asked:
                     time.sleep(PAUSE)
@@ -693,10 +726,10 @@ def results(system, run_id):
     return state, found
 
 
-def listens(table, port):
-    """Whether a socket of /proc/net/tcp listens on the port."""
+def listeners(table, port):
+    """The inodes of the sockets of /proc/net/tcp that listen on the port."""
     rows = [line.split() for line in table.splitlines()]
-    return any(len(row) > 3 and row[1].endswith(":%04X" % port) and row[3] == "0A" for row in rows)
+    return set(row[9] for row in rows if len(row) > 9 and row[1].endswith(":%04X" % port) and row[3] == "0A")
 
 
 def columns(tests):

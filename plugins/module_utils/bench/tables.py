@@ -35,12 +35,15 @@ STATUSES = {
 # What the client says when it finds no server does not tell why; a TCP connection of our own does: (cause, text, hint).
 CONNECTS = {
     "refused": ("server-not-running", "that guest answers and nothing listens on the port",
-                "see why its server ended or never began: its output, and whether both ends use the same port"),
+                "see why its server ended or never began: its output, whether both ends use the same port, and whether a firewall refuses it"),
     "timeout": ("unreachable", "nothing answers there at all", "see whether the guest is up, has that address, and whether a firewall between the guests "
                                                                "drops the TCP port (perftest's port and control_port must be open)"),
     "unreachable": ("unreachable", "there is no way to that address", "see the routes of both guests, and whether the port that leads there is up"),
     "unknown": ("name", "the name is not known", "give the peer's address in peers, or vhpc_peer_address in the inventory"),
 }
+# The same for the door at which two guests meet before perftest runs at all.
+DOORS = dict(CONNECTS, refused=("server-not-running", "that guest answers, but its part of the measurements does not run",
+                                "see the result of phase start on that guest, and whether both have the same control_port"))
 TEXT = 500
 
 
@@ -66,7 +69,7 @@ def failure(text, code=None, timed_out=None):
     try:
         error = perftest.parse(text).get("error")
     except ParseError:
-        error = dict(kind="other", text=tail(text)) if code and text.strip() else None
+        error = dict(kind="other", text=tail(text)) if code and code > 0 and text.strip() else None
     if error:
         cause, hint = CAUSES.get(error["kind"], ("other", "see the output of both ends"))
         cause, hint = STATUSES.get(error.get("status"), (cause, hint)) if error["kind"] == "completion" else (cause, hint)
@@ -76,9 +79,11 @@ def failure(text, code=None, timed_out=None):
     if timed_out is not None:
         return dict(cause="timeout", text="it did not end within %g seconds" % timed_out,
                     hint="a path that loses packets hangs like this: check link, MTU and PFC; or raise test_timeout for a slow system")
+    if code and code < 0:
+        return dict(cause="killed", text="ended by signal %d%s" % (-code, ": " + tail(text) if text.strip() else ""),
+                    hint="somebody or the kernel ended it: look in dmesg of that guest for the out-of-memory killer, and who else works there")
     if code:
-        ended = "ended by signal %d" % -code if code < 0 else "return code %s" % code
-        return dict(cause="other", text="%s%s" % (ended, ": " + tail(text) if text.strip() else ""), hint="see the output of both ends")
+        return dict(cause="other", text="return code %s%s" % (code, ": " + tail(text) if text.strip() else ""), hint="see the output of both ends")
     return None
 
 
@@ -94,8 +99,14 @@ def refine(error, connect="", empty_gid=""):
         return dict(error, cause=cause, text="%s; %s" % (error["text"], text), hint=hint)
     if error and error["cause"] == "path" and empty_gid:
         return dict(error, cause="gid-empty", text="%s; the GID that %s was to use is empty" % (error["text"], empty_gid),
-                    hint="the port lost its address in the middle: see what configures it, and set it with rdma_link")
+                    hint="the port lost its address in the middle, or extra_args name an entry (-x): set the address with rdma_link, leave -x out")
     return error
+
+
+def closed(probe, err):
+    """(cause, text, hint) when a partner's door stays shut. probe: what a connection to it came to (a key of CONNECTS)."""
+    cause, text, hint = DOORS.get(probe, ("peer-dead", "nobody answers", "see whether that guest is up and whether its TCP ports are open"))
+    return cause, "%s (%s)" % (text, err), hint
 
 
 def could_not_connect(text):
@@ -108,8 +119,10 @@ def could_not_connect(text):
 
 
 def worse(client, server):
-    """Which of two failures tells more: a side that could not connect or ran out of time knows least."""
+    """Which of two failures tells more: a side that could not connect or ran out of time knows least, one that was killed is the reason."""
     vague = ("server-not-running", "unreachable", "timeout", "other", "peer-lost", "peer-dead")
     if client is None or server is None:
         return client or server
+    if "killed" in (client["cause"], server["cause"]):
+        return client if client["cause"] == "killed" else server
     return server if client["cause"] in vague and server["cause"] not in ("timeout", "peer-lost") else client

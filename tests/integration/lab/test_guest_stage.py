@@ -146,7 +146,7 @@ def test_a_guest_that_does_not_answer_is_blamed_and_the_others_are_measured(gues
     code, log, done = here.run(*words, verify_enforce=False, **options)
     assert code == 0, log[-3000:]
     items = [item for found in done.values() for item in found["verify_mesh_result"]["results"]]
-    assert {item["error"]["cause"] if item["error"] else "" for item in items if "vm03" in (item["server"], item["client"])} == {"peer-dead"}
+    assert {item["error"]["cause"] if item["error"] else "" for item in items if "vm03" in (item["server"], item["client"])} == {"server-not-running"}
     assert len([item for item in items if not item["error"]]) == 4
     judged = done["vm01"]["verify_verdict_result"]
     assert judged["silent"] == ["vm03"] and {tuple(one["names"]) for one in judged["blame"]} == {("vm03",)}

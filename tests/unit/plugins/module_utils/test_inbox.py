@@ -218,6 +218,13 @@ def test_a_client_that_hung_in_its_connection_is_told_from_a_slow_one():
     assert "signal 9" in tables.failure("", -9)["text"]
 
 
+@pytest.mark.parametrize("probe, cause", [("refused", "server-not-running"), ("timeout", "unreachable"), ("unreachable", "unreachable"), ("unknown", "name"),
+                                          ("open", "peer-dead")])
+def test_a_partner_that_never_came_is_told_by_a_connection_to_its_door(probe, cause):
+    found, text, hint = tables.closed(probe, "[Errno 1] why")
+    assert found == cause and "why" in text and hint
+
+
 def test_an_empty_gid_is_told_from_a_path():
     error = tables.failure(" Failed to modify QP 25 to RTR\n Unable to Connect the HCA's through the link\n", 1)
     assert tables.refine(error)["cause"] == "path" and tables.refine(error, empty_gid="vm01")["cause"] == "gid-empty"

@@ -22,7 +22,7 @@ from ansible_collections.vhpc.rdma.tests.unit.plugins.module_utils.guest_tree im
 
 # perftest as far as meeting goes: the server takes one client, the client prints the table. Every start and end is noted.
 TOOL = """#!{python} -S
-import pathlib, socket, sys, time
+import os, pathlib, socket, sys, time
 root = pathlib.Path(__file__).resolve().parents[2]
 name, argv = pathlib.Path(__file__).name, sys.argv[1:]
 if "--version" in argv:
@@ -35,7 +35,7 @@ device = argv[argv.index("-d") + 1]
 mine = (root / "address").read_text()
 def note(what):
     with open(root.parent / "log", "a") as log:
-        log.write("%.6f %s %s %s %s\\n" % (time.time(), what, root.name, name, device))
+        log.write("%.6f %s %s %s %s %d\\n" % (time.time(), what, root.name, name, device, os.getpid()))
 if "memlock" in fault:
     sys.stderr.write("Couldn't allocate MR\\nfailed to create mr\\n")
     sys.exit(1)
@@ -43,7 +43,10 @@ if not server:
     time.sleep(0.05)
     door = socket.socket()
     door.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-    door.bind((mine, port))
+    try:
+        door.bind((mine, port))
+    except OSError:
+        sys.exit("Couldn't listen to port %d" % port)
     door.listen(1)
     peer = door.accept()[0]
     note("begin")
@@ -121,6 +124,12 @@ class Site:
     def system(self, name):
         return System(str(self.trees[name].root))
 
+    def noted(self, what, guest):
+        """Process numbers of the programs of a guest that came so far."""
+        log = self.top / "log"
+        lines = [line.split() for line in log.read_text().splitlines()] if log.exists() else []
+        return [int(words[5]) for words in lines if words[1] == what and words[2] == guest]
+
     def judge(self, found):
         items = [item for result in found.values() for item in result["results"]]
         rates = {name: {fabric: port["rate_gbps"] for fabric, port in result["ports"].items()} for name, result in found.items()}
@@ -150,7 +159,7 @@ def test_four_guests_measure_all_pairs_and_nobody_is_busy_twice(site):
     assert all(item["client"] == name for name, result in found.items() for item in result["results"])
     rows = sorted(line.split() for line in (here.top / "log").read_text().splitlines())
     busy = set()
-    for dummy, what, guest, test, device in rows:
+    for dummy, what, guest, test, device, dummy in rows:
         if what == "begin":
             assert guest not in busy, "%s was busy twice" % guest
             busy.add(guest)
@@ -201,7 +210,7 @@ def test_a_dead_guest_costs_one_timeout_and_is_blamed(site):
     judged = here.judge(found)
     assert [(one["fabric"], one["kind"], one["names"]) for one in judged["blame"]] == [("ib", "node", ["vm03"]), ("roce", "node", ["vm03"])]
     bad = [one for one in judged["verdicts"] if one["status"] == "fail"]
-    assert len(bad) == 12 and {one["error"]["cause"] for one in bad} == {"peer-dead"} and judged["summary"]["passed"] == 12
+    assert len(bad) == 12 and {one["error"]["cause"] for one in bad} == {"server-not-running"} and judged["summary"]["passed"] == 12
 
 
 def test_a_guest_that_comes_late_is_waited_for(site):
@@ -320,4 +329,53 @@ def test_a_listening_port_is_read_from_proc():
     table = ("  sl  local_address rem_address   st tx_queue rx_queue tr tm->when retrnsmt   uid  timeout inode\n"
              "   0: 00000000:4853 00000000:0000 0A 00000000:00000000 00:00000000 00000000     0        0 1 1\n"
              "   1: 0100007F:1F90 0100007F:4854 01 00000000:00000000 00:00000000 00000000     0        0 2 1\n")
-    assert mesh.listens(table, 18515) and not mesh.listens(table, 8080) and not mesh.listens(table, 18516) and not mesh.listens("", 18515)
+    assert [mesh.listeners(table, port) for port in (18515, 8080, 18516)] == [{"1"}, set(), set()] and mesh.listeners("", 18515) == set()
+
+
+def test_a_server_that_is_killed_is_named_and_not_called_slow(site):
+    here = site(2)
+    for tree in here.trees.values():
+        (tree.root / "fault").write_text("hang")
+    for name in here.names:
+        here.start(name, fabrics=["ib"], tests=["send_bw"], test_timeout=30)
+    deadline = time.time() + 20
+    while not here.noted("begin", "vm01") and time.time() < deadline:
+        time.sleep(0.02)
+    os.kill(here.noted("begin", "vm01")[0], signal.SIGKILL)
+    began = time.time()
+    errors = [item["error"] for name in here.names for item in here.collect(name)["results"]]
+    assert [(error["cause"], error["side"]) for error in errors] == [("killed", "vm01")] and "signal 9" in errors[0]["text"], errors
+    assert time.time() - began < 15
+
+
+def test_a_partner_whose_name_is_unknown_is_told_from_one_that_is_off(site):
+    here = site(2)
+    peers = [dict(name="vm01", address="nowhere.invalid"), dict(name="vm02", address=here.addresses["vm02"])]
+    here.start("vm02", peers=peers, start_timeout=0)
+    errors = [item["error"] for item in here.collect("vm02")["results"]]
+    assert {error["cause"] for error in errors} == {"name"} and "vhpc_peer_address" in errors[0]["hint"]
+
+
+def test_no_client_is_sent_to_a_server_that_lost_its_port_to_another_program(site):
+    here = site(2)
+    table = "proc/net/tcp"
+    with socket.socket() as other:
+        other.bind((here.addresses["vm01"], here.port))
+        other.listen(4)
+        # /proc of a guest in a directory is a file: the listener was there before.
+        here.trees["vm01"].write(table, "  sl\n   0: 0100007F:%04X 00000000:0000 0A 0:0 00:0 0 0 0 77 1\n" % here.port)
+        found = here.run(fabrics=["ib"], tests=["send_bw"], listen_timeout=20)
+        other.settimeout(0.1)
+        with pytest.raises(socket.timeout):
+            other.accept()
+    errors = [item["error"] for result in found.values() for item in result["results"]]
+    assert [(error["cause"], error["side"]) for error in errors] == [("port-busy", "vm01")] and "listen" in errors[0]["server_output"]
+
+
+@pytest.mark.parametrize("extra, index", [([], 3), (["-x", "9"], 9), (["-x5"], 5), (["--gid-index=7", "-q", "2"], 7), (["-q", "2"], 3)])
+def test_the_gid_that_is_looked_at_is_the_one_that_perftest_was_told(site, extra, index):
+    here = site(1)
+    spec = dict(self="vm01", peers=[dict(name="vm01", address="127.0.0.1")], fabrics=["roce"], tests=["send_bw"], extra_args=extra, run_id="x")
+    walker = mesh.Walker(here.system("vm01"), spec)
+    walker.prepare()
+    assert walker.gid_index("roce") == index

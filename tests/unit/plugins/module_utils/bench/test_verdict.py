@@ -259,7 +259,7 @@ def test_failures_have_a_cause_and_a_hint(text, cause):
 
 def test_a_hang_is_a_timeout_and_success_is_no_failure():
     assert tables.failure("", None, 120)["cause"] == "timeout"
-    assert tables.failure("", -9)["cause"] == "other"
+    assert tables.failure("", -9)["cause"] == tables.failure("half a word", -9)["cause"] == "killed"
     assert tables.failure(bw_table(), 0) is None
 
 
@@ -273,3 +273,6 @@ def test_the_end_that_knows_more_is_believed():
     assert tables.worse(vague, exact) is exact and tables.worse(exact, vague) is exact
     assert tables.worse(None, exact) is exact and tables.worse(exact, None) is exact
     assert tables.worse(dict(cause="gid"), dict(cause="timeout"))["cause"] == "gid"
+    # What a client says whose server was killed under it is not the reason.
+    for one, other in (("completion", "killed"), ("killed", "completion"), ("timeout", "killed"), ("killed", "peer-lost")):
+        assert tables.worse(dict(cause=one), dict(cause=other))["cause"] == "killed"
