@@ -84,8 +84,8 @@ class ActionModule(RdmaAction):
         if not self.check_mode:
             raise RdmaError("burn the image", self.host, why, "run esxi_software and the reboot it asks for first", code="NO_MFT")
         changes = Changes("esxi")
-        changes.add("card %s" % card_tools.selector_text(params["card"]), "firmware", None, params["version"] or (params["image"] or params["image_dir"]).split("/")[-1], reboot="host",
-                    certainty="conditional", reason=why)
+        wanted = params["version"] or (params["image"] or params["image_dir"]).split("/")[-1]
+        changes.add("card %s" % card_tools.selector_text(params["card"]), "firmware", None, wanted, reboot="host", certainty="conditional", reason=why)
         return changes.result(card=None, firmware=None)
 
     def _plan(self, shell: Shell, params: dict, card: dict, where: str) -> dict:

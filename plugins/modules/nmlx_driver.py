@@ -108,7 +108,8 @@ options:
   returned: always
   sample: {nmlx5_core: {before: "max_vfs=0,0,16,16 pfctx=0x08", after: pfctx=0x08}}
 vibs:
-  description: The driver's VIBs (C(nmlx5-core), C(nmlx5-rdma) and whatever else its bundle has) with the version that runs and the one that the next boot brings.
+  description:
+    - The driver's VIBs (C(nmlx5-core), C(nmlx5-rdma) and whatever else its bundle has) with the version that runs and the one that the next boot brings.
   type: dict
   returned: always
 results:
