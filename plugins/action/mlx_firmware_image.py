@@ -119,7 +119,7 @@ class ActionModule(RdmaAction):
             raise RdmaError("look for an image in %s" % name, where, "mlxfwmanager: %s" % (offer.get("error") or answers[1].last_line()),
                             "see whether the directory is right, or whether the host reaches the server", code="SOURCE")
         image = image_plan.offered(offer["devices"][0], now, name, where)
-        if params["image_dir"]:
+        if params["image_dir"] and image_plan.SIGNED in now["security"]:
             image["security"] = self._signed(shell, params["image_dir"], image)
         return image_plan.plan(now, image, where, params["version"], params["allow_downgrade"])
 
