@@ -180,6 +180,40 @@ def test_a_weak_port_and_a_weak_link(bench):
         bench.world.clear_fault("weak_link", "vm01")
 
 
+def test_one_way_of_a_port_a_blocked_path_and_a_noisy_port(bench):
+    def measured(test, ends):
+        return rows(bench.pair(test, IB, ends=ends)[1].stdout)[65536 if test.endswith("bw") else 2]
+    bench.world.set_fault("weak_port", "vm03", factor=0.5, way="send")
+    try:
+        assert measured("ib_send_bw", (1, 3))[1] < 60 and measured("ib_send_bw", (3, 1))[1] > 95, "the client sends"
+        assert measured("ib_read_bw", (3, 1))[1] < 60 and measured("ib_read_bw", (1, 3))[1] > 93, "a read fetches"
+        assert measured("ib_send_lat", (1, 3))[2] < 1.2
+    finally:
+        bench.world.clear_fault("weak_port", "vm03")
+    bench.world.set_fault("weak_link", "vm01", peer="vm02", factor=0)
+    try:
+        fails(bench, IB, IB, "Failed status 12")
+        assert measured("ib_send_bw", (1, 3))[1] > 95
+    finally:
+        bench.world.clear_fault("weak_link", "vm01")
+    bench.world.set_fault("noisy_port", "vm02", cv=10.0)
+    try:
+        found = [measured("ib_send_bw", (1, 2))[1] for dummy in range(12)]
+        assert statistics.stdev(found) > 4 and 90 < statistics.median(found) < 102
+    finally:
+        bench.world.clear_fault("noisy_port", "vm02")
+
+
+def test_a_port_that_the_subnet_manager_leaves_alone(bench):
+    bench.world.set_fault("unmanaged_port", "vm02")
+    try:
+        code, dummy, err = bench.run(2, "ib_send_bw -d mlx5_0")
+        assert code == 1 and "Port number 1 state is Init" in err
+        assert bench.pair("ib_send_bw", IB, ends=(1, 3))[1].returncode == 0
+    finally:
+        bench.world.clear_fault("unmanaged_port", "vm02")
+
+
 def test_a_server_listens_on_its_guests_address_and_ends_with_its_program(bench):
     guest = bench.vms[0].guest
     process = bench.popen(1, "exec ib_send_bw -d mlx5_0 -p 18700")

@@ -17,7 +17,7 @@ from typing import Any
 import asyncssh
 
 from ..world import Vm, World
-from . import network, ofed, perftest, show, system  # noqa: F401 pylint: disable=unused-import  # their programs register themselves
+from . import mpi, network, ofed, perftest, show, system  # noqa: F401 pylint: disable=unused-import  # their programs register themselves
 from . import state
 from .programs import Call, paths
 from .session import Server
