@@ -2,11 +2,15 @@
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
+import io
 import itertools
+import os
+import random
+import re
 
 import pytest
 
-from ansible_collections.vhpc.rdma.plugins.module_utils.bench import schedule, stats
+from ansible_collections.vhpc.rdma.plugins.module_utils.bench import schedule, stats, verdict
 from ansible_collections.vhpc.rdma.plugins.module_utils.errors import RdmaError
 
 
@@ -98,3 +102,44 @@ def test_power_of_a_part():
     # 4, 5 or 6 of 6 at 0.901: worked out apart from the code.
     assert found == pytest.approx(15 * 0.901 ** 4 * 0.099 ** 2 + 6 * 0.901 ** 5 * 0.099 + 0.901 ** 6) and wrong == pytest.approx(1.5e-7, rel=0.05)
     assert schedule.power(1) == (0.0, 0.0)
+
+
+README = os.path.join(os.path.dirname(os.path.abspath(__file__)), *[".."] * 5 + ["roles", "verify", "README.md"])
+
+
+def power_table():
+    """Rows of the table in the role's README: rounds, percent for shares of 1, 0.9 and 0.75, percent of false blame."""
+    with io.open(README, encoding="utf-8") as handle:
+        found = re.findall(r"^\| (\d+) \| ([\d.]+) % \| ([\d.]+) % \| ([\d.]+) % \| (?:below )?([\d.]+) % \|$", handle.read(), re.M)
+    return [(int(row[0]), [float(cell) for cell in row[1:4]], float(row[4])) for row in found]
+
+
+def test_the_documented_power_is_what_the_code_computes():
+    rows = power_table()
+    assert [row[0] for row in rows] == [3, 5, 6, 9]
+    for rounds, shares, wrong in rows:
+        for share, percent in zip((1.0, 0.9, 0.75), shares):
+            assert 100 * schedule.power(rounds, share)[0] == pytest.approx(percent, abs=0.06)
+        assert 100 * schedule.power(rounds, 0.0, 0.01)[1] <= wrong * 1.05
+
+
+@pytest.mark.parametrize("rounds, share", [(3, 0.9), (5, 0.75), (6, 0.75), (9, 0.9)])
+def test_the_power_is_what_blame_finds_in_1024_hosts(rounds, share):
+    """The formula against the code that blames, on random fleets that are past what a whole mesh can do."""
+    names = ["n%04d" % number for number in range(1024)]
+    walked, chance, found, times = schedule.pairs(names, rounds), random.Random(rounds), 0, 400
+    partners = {name: [] for name in names}
+    for dummy, one, two in walked:
+        partners[one].append(two)
+        partners[two].append(one)
+    assert all(len(met) == rounds for met in partners.values())
+    pairs = set(frozenset(pair[1:]) for pair in walked)
+    for dummy in range(times):
+        bad = chance.choice(names)
+        shown = set(frozenset((bad, other)) for other in partners[bad] if chance.random() < share)
+        # Blame of the part that can be touched: the other pairs are good.
+        near = [bad] + partners[bad] + [far for other in partners[bad] for far in partners[other]]
+        hosts = sorted(set(near))
+        blamed = verdict.blame(shown, hosts, scheduled=set(pair for pair in pairs if pair <= set(hosts))) if shown else []
+        found += [(entry["kind"], entry["names"]) for entry in blamed] == [("node", [bad])]
+    assert found / float(times) == pytest.approx(schedule.power(rounds, share)[0], abs=0.05)
