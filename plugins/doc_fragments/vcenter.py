@@ -73,7 +73,7 @@ options:
       - V(ssh) is the ESXi shell over the task's own SSH connection.
       - V(vcenter) is C(esxcli) through vCenter, with SSH off. The connection options are needed. Firmware tools then work where MFT brings its C(esxcli)
         plugin (MFT 4.31 and newer); it is looked for below C(mellanox) at run time. Its output is assumed, never seen on hardware.
-      - V(auto) is SSH where an SSH server answers, else vCenter.
+      - V(auto) is SSH where an SSH server answers and lockdown mode does not keep logins out, else vCenter.
     type: str
     choices: [ssh, vcenter, auto]
     default: ssh

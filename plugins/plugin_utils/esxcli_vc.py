@@ -37,6 +37,7 @@ XSI = "{http://www.w3.org/2001/XMLSchema-instance}type"
 MISSING = 127
 LOCK_SECONDS = 900.0
 GREETING_PAUSES = (1, 2, 3)
+OPEN = "lockdownDisabled"
 TOOLS = ("mst", "mlxconfig", "mlxfwmanager", "flint", "mlxvpd")
 TRANSPORT_SPEC: dict = dict(HOST_SPEC, transport=dict(type="str", choices=["ssh", "vcenter", "auto"], default="ssh"))
 
@@ -336,12 +337,24 @@ def shell(action: t.Any, params: dict) -> t.Iterator[t.Any]:
 
 @contextlib.contextmanager
 def _shell(action: t.Any, params: dict) -> t.Iterator[t.Any]:
-    if params["transport"] == "ssh" or (params["transport"] == "auto" and _ssh_answers(action)):
+    if params["transport"] == "ssh" or (params["transport"] == "auto" and _ssh_answers(action) and not _locked_down(action, params)):
         yield Shell(action, action.host)
         return
     with session.connect(params, action.host, "run esxcli through vCenter") as link:
         host = lookup.find_host(link, params.get("esxi_hostname") or action.host)
         yield VcenterShell(link, host, action.host)
+
+
+def _locked_down(action: t.Any, params: dict) -> bool:
+    """Whether lockdown mode keeps logins out, as far as vCenter can be asked: trying would count as failed logins of root."""
+    if not params["hostname"]:
+        return False
+    try:
+        with session.connect(params, action.host, "read the lockdown mode") as link:
+            host = lookup.find_host(link, params.get("esxi_hostname") or action.host)
+            return str(link.read(host, "config.lockdownMode")["config.lockdownMode"] or OPEN) != OPEN
+    except RdmaError:
+        return False  # SSH answers: whatever is wrong with vCenter is for the tasks that need it
 
 
 def _ssh_answers(action: t.Any) -> bool:

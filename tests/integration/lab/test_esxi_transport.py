@@ -71,6 +71,21 @@ def test_without_the_plugin_it_is_said_what_is_missing(dark):
     assert all(nv.current == nv.next for host in here.world.hosts.values() for card in host.cards for nv in card.config.values())
 
 
+@pytest.mark.parametrize("transport", ["ssh", "auto"])
+def test_lockdown_mode_is_explained_and_auto_goes_around_it(dark, transport):
+    here, run = dark("mft-esxcli")
+    host = kinds.host(here.world, "esxi01", "lockdown")
+    host.services["TSM-SSH"].running = True
+    here.world.tell("host", "esxi01")
+    done = run("-e", "esxi_transport=%s" % transport)
+    assert host.lockdown == "lockdownNormal" and "lockdown mode is on (normal)" in done.log
+    if transport == "ssh":
+        assert done.code != 0 and host.boots == 0 and "login" in done.log
+        return
+    assert done.code == 0, done.log[-3000:]
+    assert host.boots == 1 and next(card for card in host.cards if card.vpi).link_type(1) == 1
+
+
 def test_auto_takes_what_answers(dark):
     here, run = dark("mft-esxcli", "mft-esxcli")
     here.world.hosts["esxi02"].services["TSM-SSH"].running = True

@@ -14,6 +14,7 @@ import pytest
 from ansible_collections.vhpc.rdma.plugins.plugin_utils import esxcli_vc
 from ansible_collections.vhpc.rdma.tests.unit.plugins.action.rig import Rig
 from lab import kinds, site
+from lab.vsphere.client import Site
 
 HOST = "esxi01"
 NEW = "16.35.4030"
@@ -213,3 +214,19 @@ def test_a_firmware_tool_that_somebody_else_runs_is_not_joined(rig):
     assert busy["error"]["code"] == "BUSY" and "/tmp/other.bin" in busy["msg"] and not burned(rig)
     rig.world.hosts[HOST].settings["processes"].pop()
     assert rig("mlx_firmware_image", HOST, **wanted)["changed"] is True
+
+
+@pytest.mark.parametrize("layout", ["mft-esxcli", "mft-esxcli-flat"])
+def test_an_image_is_burned_through_vcenter_too(layout):
+    """By MFT's esxcli plugin; what it cannot do there is said."""
+    with Site(2) as lab:
+        host, vcenter = kinds.host(lab.world, "esxi02", layout), lab.world.vcenter
+        rig = Rig(lab.world)
+        job_ = dict(card={"psid": "MT_0000000008"}, image=kinds.image(lab.world, "fw.bin", "MT_0000000008", NEW), burn_ok=True, transport="vcenter",
+                    hostname=vcenter["address"], port=vcenter["port"], username=vcenter["username"], password=vcenter["password"], validate_certs=False)
+        assert "computed through vCenter" in rig("mlx_firmware_image", "esxi02", **dict(job_, checksum="sha256:" + "0" * 64))["msg"]
+        directory = {key: value for key, value in job_.items() if key != "image"}
+        assert rig("mlx_firmware_image", "esxi02", image_dir=DIRECTORY, **directory)["error"]["code"] == "TRANSPORT"
+        done = rig("mlx_firmware_image", "esxi02", **job_)
+        assert not done.get("failed"), done["msg"]
+        assert (done["firmware"]["flash"], next(card for card in host.cards if card.vpi).flash, rig.execs) == (NEW, NEW, [])
