@@ -25,6 +25,7 @@ class Rig:
     def __init__(self, world):
         self.world, self.execs, self.drop_at = world, [], None
         self.address, self.tasks = None, []  # tasks: whose exec each one was
+        self.drop_after = None  # the answer of this exec is lost, its effect is not
         self.before = None  # called with every command line ahead of it
 
     def __call__(self, plugin, host, /, check=False, diff=True, **args):
@@ -46,6 +47,8 @@ class Rig:
             if self.drop_at is not None and len(self.execs) >= self.drop_at:
                 raise AnsibleConnectionFailure("Connection to %s closed by remote host." % host)
             out, err, rc = run_line(self.world, host, cmd)
+            if self.drop_after is not None and len(self.execs) == self.drop_after:
+                raise AnsibleConnectionFailure("Connection to %s closed by remote host." % host)
             return {"rc": rc, "stdout": out, "stderr": err}
 
         action._low_level_execute_command = execute

@@ -10,6 +10,7 @@ import hashlib
 import time
 
 import pytest
+from ansible.errors import AnsibleConnectionFailure
 
 from ansible_collections.vhpc.rdma.tests.unit.plugins.action.rig import Rig
 from lab import site
@@ -169,6 +170,33 @@ def test_ssh_that_drops_in_the_middle_is_named_and_a_later_run_finishes(rig):
     rig.drop_at = None
     done = rig("mlx_firmware", WITH_MFT, card=CARD, settings=PAPER)
     assert done["changed"] is True and not done.get("failed")
+
+
+@pytest.mark.parametrize("host", [WITH_MFT, HIDES])
+@pytest.mark.parametrize("effect", [True, False])
+def test_wherever_the_connection_drops_the_next_run_ends_in_the_same_state(host, effect):
+    """On a card that takes one set, and on one whose hidden parameter takes two."""
+    def run(at):
+        rig = Rig(site.build(16))
+        rig.drop_after, rig.drop_at = (at, None) if effect else (None, at)
+        try:
+            first = rig("mlx_firmware", host, card=CARD, settings=PAPER)
+        except AnsibleConnectionFailure:  # before the first answer: unreachable
+            first = {"failed": True}
+        total = len(rig.execs)
+        rig.drop_after = rig.drop_at = None
+        last = rig("mlx_firmware", host, card=CARD, settings=PAPER) if first.get("failed") else first
+        assert not last.get("failed"), (at, last["msg"])
+        card = vpi(rig, host)
+        written = [entry["what"].split(": ")[1].split() for entry in rig.world.journal if entry["face"] == "mft" and entry["what"].startswith("card")]
+        for name in card.config:
+            of_it = [pair for pairs in written for pair in pairs if pair.startswith(name + "=")]
+            assert all(one != other for one, other in zip(of_it, of_it[1:])), (at, of_it)
+        return {name: nv.next for name, nv in card.config.items()}, total
+    expected, total = run(None)
+    assert total >= 5
+    for at in range(1, total + 1):
+        assert run(at)[0] == expected, at
 
 
 # ---- esxi_software ----------------------------------------------------------------------------------------------------
