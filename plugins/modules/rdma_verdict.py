@@ -65,6 +65,11 @@ options:
       switch_ns_roce:
         description: What the switch adds to the latency on RoCE in nanoseconds, to show its share; 1754, two hops of 877, when it is not set. 0 shows none.
         type: float
+      paper_percent:
+        description:
+          - By how many percent a figure may be worse than the paper's (Figures 17 to 20). It counts where it is stricter than the other limit.
+          - Only for ports of 100 Gb/s, and the usual sizes. Off when it is not set.
+        type: float
       rate_ib_gbps:
         description: Link rate of InfiniBand in Gb/s to judge by instead of what the ports report.
         type: float
@@ -143,7 +148,8 @@ verdicts:
       description: Where the limit comes from.
       type: str
     warnings:
-      description: Dips at single sizes, how far the pair is worse than the others, repeats that failed or that differ.
+      description:
+        - Dips at single sizes, how far the pair is worse than the others, repeats that failed or that differ, and an MTU with which the limit cannot be met.
       type: list
       elements: dict
     repeats:

@@ -12,6 +12,7 @@ direction. Blame looks at whole nodes: a node is bad with most partners, one dir
 direction alone, a link with one partner; a node whose figures scatter while their middle is fine is called noisy and is not blamed.
 """
 
+from ansible_collections.vhpc.rdma.plugins.module_utils.bench import limits as known_limits
 from ansible_collections.vhpc.rdma.plugins.module_utils.bench import schedule, stats
 
 COLUMNS = {
@@ -29,6 +30,9 @@ NOISY_PERCENT, NOISY_TIMES = 3.0, 3.0
 SIGMAS = 3.0
 # A path is blamed when its pair is so many percent worse than the median of a fleet of at least so many pairs.
 STANDS_OUT_PERCENT, FLEET = 3.0, 6
+VERBS_MTU = (4096, 2048, 1024, 512, 256)
+# Bytes on the wire around the payload of a packet. InfiniBand: LRH, BTH and two CRCs; RoCE v2 over IPv4: Ethernet with preamble and gap, IP, UDP, BTH, CRCs.
+AROUND = {"ib": 26, "roce": 82}
 # What ports of one fabric have in common, and what it is called.
 COMMON = (("mtu", "MTU"), ("rate_gbps", "link rate in Gb/s"), ("firmware", "firmware"), ("psid", "PSID"), ("state", "state"))
 
@@ -47,6 +51,32 @@ def _size(number):
 
 def _limit(limits, name, text, value):
     return dict(limit=text, limit_value=value, limit_from=limits[name]["origin"])
+
+
+def payload_mtu(fabric, mtu):
+    """The MTU that RDMA uses, from that of the network device; None where that does not tell (connected mode of IPoIB)."""
+    if not mtu:
+        return None
+    if fabric == "ib":
+        return mtu + 4 if mtu + 4 in VERBS_MTU else None
+    return next((size for size in VERBS_MTU if size <= mtu - 96), None)
+
+
+def ceiling(fabric, rate, mtu):
+    """What headers leave of a link's rate at an MTU of RDMA, in Gb/s."""
+    return rate * mtu / float(mtu + AROUND[fabric])
+
+
+def _of_paper(fabric, which, limits, link, where, usual):
+    """(limit, text, origin) that the paper's figure gives, or nothing; only where the same thing was measured: 100 Gb/s, the usual sizes."""
+    part = limits["paper_percent"]
+    if part["value"] is None or link != 100 or where != usual:
+        return None
+    figure, source = known_limits.PAPER[fabric][which]
+    edge = figure * (1 - part["value"] / 100.0) if which == "bw" else figure * (1 + part["value"] / 100.0)
+    text = "%s %.4g %s (within %g %% of %s, %g)" % ("at least" if which == "bw" else "at most", edge, "Gb/s" if which == "bw" else "us", part["value"], source,
+                                                  figure)
+    return edge, text, "%s; %s" % (source, part["origin"])
 
 
 def judge_bandwidth(fabric, rows, rate, limits):
@@ -68,6 +98,10 @@ def judge_bandwidth(fabric, rows, rate, limits):
     floor = link * share / 100.0
     source = "%s; the link rate: %s" % (limits["bandwidth_percent"]["origin"], wanted["origin"])
     out.update(limit="at least %g Gb/s (%g %% of the link rate of %g Gb/s)" % (floor, share, link), limit_value=floor, limit_from=source)
+    paper = _of_paper(fabric, "bw", limits, link, start, known_limits.DEFAULTS["bandwidth_from_size"][0])
+    if paper and paper[0] > floor:
+        floor = paper[0]
+        out.update(limit=paper[1], limit_value=floor, limit_from=paper[2])
     out["status"] = "pass" if middle >= floor else "fail"
     for size, value in large:
         less = stats.below(value, middle)
@@ -77,12 +111,16 @@ def judge_bandwidth(fabric, rows, rate, limits):
     return out
 
 
-def judge_latency(fabric, rows, limits):
+def judge_latency(fabric, rows, limits, rate=None):
     """Verdict on one latency table."""
     size, name = limits["latency_size"]["value"], "latency_%s_us" % fabric
     most, switch = limits[name]["value"], limits["switch_ns_%s" % fabric]["value"]
     out = dict(metric="t_typical at %s" % _size(size), unit="us", value=None, warnings=[], status="fail")
     out.update(_limit(limits, name, "at most %g us" % most, most))
+    paper = _of_paper(fabric, "lat", limits, limits["rate_%s_gbps" % fabric]["value"] or rate, size, known_limits.DEFAULTS["latency_size"][0])
+    if paper and paper[0] < most:
+        most = paper[0]
+        out.update(limit=paper[1], limit_value=most, limit_from=paper[2])
     value = next((row[3] for row in rows if row[0] == size), None)
     if value is None:
         out["error"] = dict(cause="no-rows", text="the table has no row for %s" % _size(size), hint="measure all sizes (-a)")
@@ -139,7 +177,7 @@ def judge(item, rate, limits):
         return dict(head, status="fail", value=None, unit="us" if kind(test) == "lat" else "Gb/s", warnings=[], error=dict(item["error"]),
                     **_limit(limits, name, text, None))
     rows = item.get("rows") or []
-    out = judge_latency(fabric, rows, limits) if kind(test) == "lat" else judge_bandwidth(fabric, rows, rate, limits)
+    out = judge_latency(fabric, rows, limits, rate) if kind(test) == "lat" else judge_bandwidth(fabric, rows, rate, limits)
     return dict(head, **out)
 
 
@@ -338,6 +376,8 @@ def assess(items, hosts, rates, limits, fabrics, tests, rounds=0, ports=None):
             known = [rates.get(name, {}).get(fabric) for name in (server, client)]
             rate = min([one for one in known if one] or [None], key=lambda one: one or 0)
             both = [judge_repeats([directions[way][repeat] for repeat in sorted(directions[way])], rate, limits) for way in sorted(directions)]
+            for one in both:
+                _explain_by_mtu(one, rate, [((ports or {}).get(name) or {}).get(fabric) or {} for name in (server, client)])
             ways += both
             verdicts.append(max(both, key=_badness))
     mark_outliers(verdicts, limits)
@@ -352,6 +392,17 @@ def assess(items, hosts, rates, limits, fabrics, tests, rounds=0, ports=None):
                     one["host"], one["what"], one["value"], one["usual"]) for one in named)
     return dict(verdicts=verdicts, pairs=_pairs(verdicts, tests), matrix=_matrix(verdicts, hosts, fabrics, tests),
                 blame=blames, noisy=noisy, summary=_summary(verdicts, fabrics, tests))
+
+
+def _explain_by_mtu(verdict, rate, ends):
+    """Add what headers alone leave of the link where the smaller MTU of the two ends makes the limit unreachable."""
+    sizes = [payload_mtu(verdict["fabric"], port.get("mtu")) for port in ends]
+    if verdict["status"] != "fail" or kind(verdict["test"]) != "bw" or not verdict["value"] or not rate or not all(sizes):
+        return
+    most = ceiling(verdict["fabric"], rate, min(sizes))
+    if most < (verdict.get("limit_value") or 0):
+        verdict["warnings"].append(dict(kind="mtu", value=most, limit_from="headers of a packet on %s" % FABRIC_NAMES[verdict["fabric"]],
+                                        text="the MTU of %d leaves %.1f of %g Gb/s at most: the limit cannot be met with it" % (min(sizes), most, rate)))
 
 
 def _badness(verdict):
@@ -436,7 +487,7 @@ def _blame_of(bad, mine, hosts, fabric, severity):
         named = [v for v in bad if entry["kind"] == "fabric" or set(entry["names"]) <= set((v["server"], v["client"]))]
         causes = {}
         for verdict in named:
-            cause = (verdict.get("error") or {}).get("cause") or "slow"
+            cause = (verdict.get("error") or {}).get("cause") or ("mtu" if any(one["kind"] == "mtu" for one in verdict["warnings"]) else "slow")
             causes[cause] = causes.get(cause, 0) + 1
         out.append(dict(entry, fabric=fabric, causes=causes, severity=severity))
     return out

@@ -95,7 +95,7 @@ TROUBLES = {
     "slow node": Fault("weak_port", [("ib", "node"), ("roce", "node")], factor=0.85),
     "slow direction": Fault("weak_port", [("roce", "direction")], factor=0.6, way="", fabric="roce"),
     "blocked pair": Fault("weak_link", [("ib", "link")], "completion", factor=0, fabric="ib"),
-    "wrong MTU": Mtu([("roce", "node")], words="has MTU 1500 (usual: 9000)"),
+    "wrong MTU": Mtu([("roce", "node")], "mtu", "has MTU 1500 (usual: 9000)"),
     "wrong GID index": GidIndex([("roce", "node")], "completion"),
     "no GID": Address([("roce", "node")], "gid"),
     "port in INIT": Fault("unmanaged_port", [("ib", "node")], "port-down", words="has state INIT (usual: ACTIVE)"),

@@ -84,8 +84,8 @@ def _imb(call: Call, words: list[str], count: int, nodes: int, fabric: str) -> N
     """Tables of the benchmarks that were asked for."""
     call.guest.extra["mpi"] = call.guest.extra.get("mpi", 0) + 1
     noise = random.Random("%s %d %d" % (call.vm.name, call.guest.boots, call.guest.extra["mpi"]))
-    call.out(RULE + "#    Intel(R) MPI Benchmarks 2021.3, MPI-1 part\n" + RULE + "# Machine               : x86_64\n\n# Calling sequence was: \n\n# IMB-MPI1 %s\n\n"
-             % " ".join(words))
+    call.out(RULE + "#    Intel(R) MPI Benchmarks 2021.3, MPI-1 part\n" + RULE + "# Machine               : x86_64\n\n")
+    call.out("# Calling sequence was: \n\n# IMB-MPI1 %s\n\n" % " ".join(words))
     low, high = 0, 22
     if "-msglog" in words:
         low, high = (int(part) for part in words[words.index("-msglog") + 1].split(":"))

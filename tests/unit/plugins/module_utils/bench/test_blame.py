@@ -198,7 +198,8 @@ def test_blame_says_what_the_blamed_port_has_unlike_the_others():
     ports = dict((host, {"roce": dict(mtu=9000, rate_gbps=100.0, firmware="16.33.1048", psid="MT_0000000008", state="ACTIVE")}) for host in hosts)
     ports["n02"]["roce"].update(mtu=1500, firmware="16.28.2006")
     assert verdict.differences(ports, "ib") == {}
-    assert verdict.differences(ports, "roce") == {"n02": [dict(what="MTU", value=1500, usual=9000), dict(what="firmware", value="16.28.2006", usual="16.33.1048")]}
+    assert verdict.differences(ports, "roce") == {"n02": [dict(what="MTU", value=1500, usual=9000),
+                                                          dict(what="firmware", value="16.28.2006", usual="16.33.1048")]}
     # Two guests have no usual, and neither has a fleet that is half this and half that.
     assert verdict.differences(dict((host, ports[host]) for host in ("n01", "n02")), "roce") == {}
     for host in ("n00", "n01"):

@@ -7,7 +7,7 @@ import pathlib
 
 import pytest
 
-from ansible_collections.vhpc.rdma.plugins.module_utils.bench import limits, tables, verdict
+from ansible_collections.vhpc.rdma.plugins.module_utils.bench import limits, schedule, tables, verdict
 from ansible_collections.vhpc.rdma.plugins.module_utils.errors import RdmaError
 from ansible_collections.vhpc.rdma.plugins.module_utils.tools import perftest
 
@@ -276,3 +276,46 @@ def test_the_end_that_knows_more_is_believed():
     # What a client says whose server was killed under it is not the reason.
     for one, other in (("completion", "killed"), ("killed", "completion"), ("timeout", "killed"), ("killed", "peer-lost")):
         assert tables.worse(dict(cause=one), dict(cause=other))["cause"] == "killed"
+
+
+def test_the_paper_as_limit_counts_where_it_is_stricter_and_says_which_figure():
+    from_paper = limits.resolve(dict(paper_percent=1))
+    rows = [[65536, 96.0, 95.1, 0.1]]
+    assert verdict.judge_bandwidth("ib", rows, 100.0, LIMITS)["status"] == "pass"
+    found = verdict.judge_bandwidth("ib", rows, 100.0, from_paper)
+    assert found["status"] == "fail" and found["limit_value"] == pytest.approx(96.18 * 0.99)
+    assert "Figure 17" in found["limit_from"] and "user" in found["limit_from"]
+    # Far from the paper is no limit of its own: the share of the link rate is stricter then.
+    assert "link rate" in verdict.judge_bandwidth("ib", rows, 100.0, limits.resolve(dict(paper_percent=20)))["limit"]
+    # The paper says nothing of other ports, and nothing of other sizes.
+    assert verdict.judge_bandwidth("ib", [[65536, 190.5, 190.5, 0.1]], 200.0, from_paper)["status"] == "pass"
+    assert "link rate" in verdict.judge_bandwidth("ib", rows, 100.0, limits.resolve(dict(paper_percent=1, bandwidth_from_size=4096)))["limit"]
+    lat = [[8, 1.9, 4.0, 2.1, 2.1, 0.1, 2.3, 4.0]]
+    assert verdict.judge_latency("roce", lat, LIMITS, 100.0)["status"] == "pass"
+    found = verdict.judge_latency("roce", lat, limits.resolve(dict(paper_percent=5)), 100.0)
+    assert found["status"] == "fail" and found["limit_value"] == pytest.approx(1.95 * 1.05) and "Figure 20" in found["limit_from"]
+
+
+def test_headers_leave_what_the_mtu_lets_them():
+    # 1024 of 1106 bytes, 4096 of 4178, 2048 of 2074: worked out by hand.
+    assert verdict.ceiling("roce", 100.0, 1024) == pytest.approx(92.586, abs=1e-3) and verdict.ceiling("roce", 100.0, 4096) == pytest.approx(98.037, abs=1e-3)
+    assert verdict.ceiling("ib", 100.0, 2048) == pytest.approx(98.746, abs=1e-3)
+    assert [verdict.payload_mtu("roce", mtu) for mtu in (1500, 4200, 9000, 300, None)] == [1024, 4096, 4096, None, None]
+    assert [verdict.payload_mtu("ib", mtu) for mtu in (4092, 2044, 65520)] == [4096, 2048, None]
+
+
+def test_a_limit_that_the_mtu_puts_out_of_reach_is_explained():
+    hosts = ["a", "b", "c"]
+    ports = {host: {"roce": dict(mtu=1500 if host == "b" else 9000)} for host in hosts}
+    rates = {host: {"roce": 100.0} for host in hosts}
+    items = [dict(fabric="roce", test="send_bw", server=one, client=two, round=1, error=None,
+                  rows=[[65536, 92.0, 91.8 if "b" in (one, two) else 96.0, 0.1]]) for dummy, one, two in schedule.pairs(hosts)]
+    found = verdict.assess(items, hosts, rates, LIMITS, ["roce"], ["send_bw"], 0, ports)
+    told = [one for one in found["verdicts"] if any(warning["kind"] == "mtu" for warning in one["warnings"])]
+    assert len(told) == 2 and all(one["status"] == "fail" and "92.6 of 100 Gb/s" in one["warnings"][-1]["text"] for one in told)
+    entry, = found["blame"]
+    assert entry["names"] == ["b"] and entry["causes"] == {"mtu": 2} and "b has MTU 1500 (usual: 9000)" in entry["text"]
+    # Slow with a good MTU is not the MTU's.
+    for host in hosts:
+        ports[host]["roce"]["mtu"] = 9000
+    assert verdict.assess(items, hosts, rates, LIMITS, ["roce"], ["send_bw"], 0, ports)["blame"][0]["causes"] == {"slow": 2}
