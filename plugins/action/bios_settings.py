@@ -38,7 +38,7 @@ class ActionModule(RdmaAction):
             if missing:
                 raise RdmaError("set BIOS attributes %s" % ", ".join(missing), where, "the BMC took the request and did not keep them",
                                 "look at the BMC's job queue and lifecycle log", code="BIOS_NOT_KEPT")
-        result = changes.result(vendor=state["vendor"], model=state["model"], wanted=want, pending=state["pending"],
+        result = changes.result(vendor=state["vendor"], model=state["model"], bios_version=state["bios_version"], wanted=want, pending=state["pending"],
                                 current={name: state["current"].get(name) for name in sorted(want)},
                                 job=job or ", ".join(str(j["id"]) for j in state["scheduled"]))
         if warnings:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from typing import Any
 
+from ansible.errors import AnsibleConnectionFailure
 from ansible_collections.vhpc.rdma.plugins.module_utils.changes import Changes
 from ansible_collections.vhpc.rdma.plugins.module_utils.errors import RdmaError
 from ansible_collections.vhpc.rdma.plugins.module_utils.tools import cards as card_tools
@@ -31,8 +32,14 @@ class ActionModule(RdmaAction):
     )
 
     def act(self, params: dict, task_vars: dict) -> dict:
-        with reach_host(self, params) as shell:
-            return self._act(shell, params)
+        try:
+            with reach_host(self, params) as shell:
+                return self._act(shell, params)
+        except AnsibleConnectionFailure as err:
+            # A failure and not Ansible's "unreachable": a play's `always` is for failed hosts, and there SSH is put back and the report is written.
+            why = re.sub(r"^Failed to connect to the host via \w+:\s*", "", str(err.__cause__ or err))
+            raise RdmaError("log in to the ESXi shell", self.host, " ".join(why.split()), "see whether the host is up, its SSH service runs and the login "
+                            "is right, then run the play again", code="SSH_LOST") from err
 
     def _act(self, shell: Shell, params: dict) -> dict:
         extra: dict[str, Any] = {

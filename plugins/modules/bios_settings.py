@@ -119,6 +119,10 @@ model:
   description: Model as the BMC says it.
   returned: always
   type: str
+bios_version:
+  description: Version of the BIOS that runs, as the BMC says it.
+  returned: always
+  type: str
 reboot_required:
   description: Whether something is pending.
   returned: always

@@ -197,6 +197,24 @@ kernel:
   returned: success
   type: str
   sample: 4.18.0-147.el8.x86_64
+machine:
+  description:
+    - What the machine is made of, for the report's table of testbeds. C(virtual) tells whether a hypervisor runs below; C(mpi) and C(ucx) are those that a
+      session finds first. What cannot be read is empty.
+  returned: success
+  type: dict
+  sample:
+    cpu: Intel(R) Xeon(R) Gold 6248R CPU @ 3.00GHz
+    sockets: 2
+    cores: 44
+    threads: 44
+    memory: 141 GiB
+    virtual: true
+    os: Red Hat Enterprise Linux 8.1 (Ootpa)
+    bios: VMW71.00V.16460286.B64.2006250725
+    model: VMware7,1
+    mpi: openmpi 4.1.2
+    ucx: 1.12.0
 findings:
   description: What is wrong, each with level (error or warning), code, thing, text and hint.
   returned: always
@@ -216,7 +234,7 @@ import resource
 import time
 
 from ansible_collections.vhpc.rdma.plugins.module_utils import guest as wrapper
-from ansible_collections.vhpc.rdma.plugins.module_utils import links, ofed_state
+from ansible_collections.vhpc.rdma.plugins.module_utils import links, machine, ofed_state
 from ansible_collections.vhpc.rdma.plugins.module_utils import ports as rdma
 from ansible_collections.vhpc.rdma.plugins.module_utils.changes import Changes
 from ansible_collections.vhpc.rdma.plugins.module_utils.errors import ParseError, RdmaError
@@ -391,7 +409,7 @@ def work(guest):
                                     "set the MTU on the switch ports (9216 for 9000) and on both guests"))
     errors = [one for one in findings if one["level"] == "error"]
     result = Changes("guest").result(ports=ports, ofed=ofed, memlock=limits, findings=findings, reach=reached,
-                                     kernel=kernel(system))
+                                     kernel=kernel(system), machine=machine.read(system))
     if seen is not None:
         result["fabric"] = seen
     if errors and guest.params["enforce"] and not guest.check_mode:

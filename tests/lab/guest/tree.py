@@ -130,6 +130,16 @@ class Tree:
         for name, text in once.items():
             if not (self.root / name).exists():
                 (self.root / name).write_text(text)
+        # What a VM shows of its processors, memory and firmware; it changes with the VM's settings.
+        (self.root / "proc/cpuinfo").write_text("\n".join(
+            "processor\t: %d\nvendor_id\t: GenuineIntel\nmodel name\t: Intel(R) Xeon(R) Gold 6248R CPU @ 3.00GHz\nphysical id\t: %d\ncore id\t\t: %d\n"
+            "flags\t\t: fpu sse2 avx2 avx512f hypervisor\n" % (number, number // max(1, self.vm.cores_per_socket), number % max(1, self.vm.cores_per_socket))
+            for number in range(self.vm.cpus)))
+        (self.root / "proc/meminfo").write_text("MemTotal:       %8d kB\n" % (self.vm.memory_mb * 1024 - 3250000))
+        dmi = self.root / "sys/class/dmi/id"
+        dmi.mkdir(parents=True, exist_ok=True)
+        (dmi / "bios_version").write_text("VMW71.00V.16460286.B64.2006250725\n")
+        (dmi / "product_name").write_text("VMware7,1\n")
         lines = ["127.0.0.1 localhost localhost.localdomain"] + ["%s %s %s.lab" % (address, name, name) for address, name in names.items()]
         (self.root / "etc/hosts").write_text("\n".join(lines) + "\n")
         archive = self.root / "root" / (TARBALL + ".tgz")
