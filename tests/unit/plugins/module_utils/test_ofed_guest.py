@@ -149,6 +149,18 @@ def test_the_installers_return_codes_become_words(tree, code, text, word, hint):
     assert log(tree, "openibd.log") == []
 
 
+def test_an_installer_that_asks_is_told_to_go_on_and_never_waited_for(tree):
+    begin = "[ -f $top/fail ]"
+    asks = INSTALLER.replace(begin, 'case "$*" in *--force*) ;; *) echo "Do you want to continue?[y/N]:"; read answer || exit 1 ;; esac\n' + begin)
+    tarball(tree, TARBALL, {"MLNX/mlnxofedinstall": (asks, 0o755)})
+    assert run(tree)["ofed"]["version"] == WANTED
+    (tree.root / "usr/bin/ofed_info").unlink()
+    stubborn = INSTALLER.replace(begin, 'echo "Overwrite the configuration?[y/N]:"; read answer || { echo "Error: no answer"; exit 1; }\n' + begin)
+    tarball(tree, TARBALL, {"MLNX/mlnxofedinstall": (stubborn, 0o755)})
+    err = failure(tree, timeout=20)
+    assert err.code == "INSTALLER" and "no answer" in err.why and log(tree, "openibd.log") == ["restart"]
+
+
 def test_openibd_in_use_is_a_failure_with_its_own_words(tree):
     (tree.root / "busy").write_text("")
     err = failure(tree)
