@@ -11,7 +11,7 @@ import typing as t
 
 from ansible_collections.vhpc.rdma.plugins.module_utils.changes import Changes
 from ansible_collections.vhpc.rdma.plugins.module_utils.errors import RdmaError
-from ansible_collections.vhpc.rdma.plugins.plugin_utils.vsphere import lookup, power, session, tasks
+from ansible_collections.vhpc.rdma.plugins.plugin_utils.vsphere import customization, lookup, power, session, tasks
 from ansible_collections.vhpc.rdma.plugins.plugin_utils.vsphere.common import HOST_SPEC, POWER_SECONDS, VsphereAction
 
 HINT = "list what is there with ansible-inventory and the plugin vhpc.rdma.cluster, or look in vCenter"
@@ -23,13 +23,20 @@ class ActionModule(VsphereAction):
         HOST_SPEC,
         template=dict(type="str", required=True),
         name=dict(type="str"),
-        vms=dict(type="list", elements="dict", options=dict(name=dict(type="str", required=True), esxi_hostname=dict(type="str"), datastore=dict(type="str"))),
+        vms=dict(type="list", elements="dict", options=dict(name=dict(type="str", required=True), esxi_hostname=dict(type="str"), datastore=dict(type="str"),
+                                                              guest_hostname=dict(type="str"), guest_address=dict(type="str"))),
         hosts=dict(type="list", elements="str", default=[]),
         datastore=dict(type="str"),
         folder=dict(type="str"),
         resource_pool=dict(type="str"),
         network=dict(type="str"),
         linked=dict(type="bool", default=False),
+        customization=dict(type="str"),
+        guest_hostname=dict(type="str"),
+        guest_domain=dict(type="str"),
+        guest_address=dict(type="str"),
+        guest_gateway=dict(type="str"),
+        guest_dns=dict(type="list", elements="str", default=[]),
         power_on=dict(type="bool", default=False),
         tools_timeout=dict(type="int", default=0),
         clone_timeout=dict(type="int", default=3600),
@@ -39,9 +46,12 @@ class ActionModule(VsphereAction):
 
     def act(self, params: dict, task_vars: dict) -> dict:
         if params["name"]:
-            wanted = [dict(name=params["name"], esxi_hostname=self.esxi(params), datastore=None)]
+            wanted = [dict({key: params[key] for key in customization.OWN}, name=params["name"], esxi_hostname=self.esxi(params), datastore=None)]
         else:
             wanted = params["vms"]
+        shared = {key: params[key] for key in customization.SHARED}
+        custom = any(shared.values()) or any(one[key] for one in wanted for key in customization.OWN)
+        self._refuse(customization.problems(wanted, shared) if custom else [], "CUSTOMIZATION", "correct it; nothing was made")
         changes = Changes("vsphere")
         with self.connect(params) as link:
             hosts, vms = self._site(link)
@@ -50,17 +60,23 @@ class ActionModule(VsphereAction):
             for row in placed:
                 if row["vm"] is None:
                     changes.add("vm %s" % row["name"], "clone of %s" % template["name"], "absent", "on %s" % row["host"]["name"])
+                    if custom:
+                        changes.add("vm %s" % row["name"], "guest customization", "as the template", customization.wanted_text(row, shared))
             new = [row for row in placed if row["vm"] is None]
+            base = customization.named(link, shared["customization"], self.host) if new and shared["customization"] else None
             down = [row for row in placed if params["power_on"] and (row["vm"] is None or str(row["vm"]["runtime.powerState"]) == "poweredOff")]
             for row in down:
                 changes.add("vm %s" % row["name"], "power", "off", "on")
-            specs = [(row, self._spec(link, template, row, params)) for row in new]  # in check mode too: what is not there is told now
+            specs = [(row, self._spec(link, template, row, params, base if custom else False)) for row in new]  # in check mode too: what is not there is told now
             if not self.check_mode:
                 self._clone(link, template, specs, params)
                 if down:
                     power.power_on_all(link, {row["name"]: row["object"] for row in down}, params["power_timeout"])
                 if params["tools_timeout"]:
+                    deadline = time.monotonic() + params["tools_timeout"]
                     self._tools(link, placed, params["tools_timeout"])
+                    if custom and link.version >= customization.STATUS_VERSION:
+                        self._customized(link, [row for row in down if row["vm"] is None], deadline)
         return changes.result(vms=[dict(name=row["name"], host=row["host"]["name"], made=row["vm"] is None) for row in placed])
 
     @staticmethod
@@ -91,7 +107,8 @@ class ActionModule(VsphereAction):
             asked = host_of(one["esxi_hostname"]) if one.get("esxi_hostname") else None
             if vm is not None and asked is not None and asked is not host:
                 problems.append("%s is there, on %s and not on %s" % (one["name"], host["name"] if host else "no host", asked["name"]))
-            out.append(dict(name=one["name"], vm=vm, object=vm["object"] if vm else None, host=host or asked, datastore=one.get("datastore")))
+            out.append(dict({key: one.get(key) for key in customization.OWN}, name=one["name"], vm=vm, object=vm["object"] if vm else None,
+                            host=host or asked, datastore=one.get("datastore")))
         taken = {row["host"]["object"]._moId for row in out if row["host"]}
         free = [host for host in map(host_of, pool) if host["object"]._moId not in taken]
         for row in out:
@@ -106,10 +123,12 @@ class ActionModule(VsphereAction):
                 problems.append("%s, for %s, is %s" % (host["name"], row["name"], host["runtime.connectionState"]))
             elif row["vm"] is None and host and host["runtime.inMaintenanceMode"] and not self.check_mode:
                 problems.append("%s, for %s, is in maintenance mode" % (host["name"], row["name"]))
-        if problems:
-            raise RdmaError(self.WHAT, self.host, "; ".join(problems), "name hosts or esxi_hostname of each VM; nothing was made", code="PLACE",
-                            data=dict(problems=problems))
+        self._refuse(problems, "PLACE", "name hosts or esxi_hostname of each VM; nothing was made")
         return out
+
+    def _refuse(self, problems: list[str], code: str, hint: str) -> None:
+        if problems:
+            raise RdmaError(self.WHAT, self.host, "; ".join(problems), hint, code=code, data=dict(problems=problems))
 
     def _named(self, link: t.Any, things: t.Iterable[t.Any], name: str, kind: str) -> t.Any:
         """The object of that name among those; they may be of several types."""
@@ -117,8 +136,8 @@ class ActionModule(VsphereAction):
         rows = [row for one in {thing.__class__ for thing in things} for row in link.read_many([thing for thing in things if thing.__class__ is one], ["name"])]
         return lookup.choose(rows, name, kind, self.host, HINT)["object"]
 
-    def _spec(self, link: t.Any, template: dict, row: dict, params: dict) -> dict:
-        """folder and CloneSpec for one VM."""
+    def _spec(self, link: t.Any, template: dict, row: dict, params: dict, base: t.Any) -> dict:
+        """folder and CloneSpec for one VM. base: vCenter's customization; None: a plain one; False: none."""
         vim, host = session.vim, row["host"]
         place = vim.vm.RelocateSpec(host=host["object"])
         parent = link.read(host["parent"], "resourcePool")
@@ -131,6 +150,13 @@ class ActionModule(VsphereAction):
         if params["network"]:
             place.deviceChange = [self._nic(link, template, host, params["network"])]
         spec = vim.vm.CloneSpec(location=place, template=False, powerOn=False)
+        if base is not False:
+            nics = sum(isinstance(one, vim.vm.device.VirtualEthernetCard) for one in template["config.hardware"].device)
+            spec.customization = customization.specification(base, row, params, nics, self.host)
+            if len(spec.customization.nicSettingMap) != nics:
+                raise RdmaError("customize the guest of %s" % row["name"], self.host, "the customization %s is for %d network adapters, the template %s has %d" % (
+                    params["customization"], len(spec.customization.nicSettingMap), template["name"], nics), "name another, or correct it in vCenter",
+                    code="CUSTOMIZATION")
         if params["linked"]:
             if template["snapshot"] is None:
                 raise RdmaError("make a linked clone", row["name"], "the template %s has no snapshot" % template["name"], "take one, or leave linked out",
@@ -191,3 +217,21 @@ class ActionModule(VsphereAction):
         if rest:
             raise RdmaError("wait for VMware Tools", ", ".join(rest), "they do not run after %d s" % (time.monotonic() - started),
                             "see the VM's console: is it on, and are open-vm-tools in the template?", code="NO_TOOLS")
+
+    def _customized(self, link: t.Any, made: list[dict], deadline: float) -> None:
+        """Every new guest says that it has its name and address; one that could not is an error with the guest's own words."""
+        names = {row["object"]._moId: row["name"] for row in made}
+
+        def states() -> dict[str, tuple[str, str]]:
+            rows = link.read_many([row["object"] for row in made], ["guest.customizationInfo"])
+            infos = {names[row["object"]._moId]: row["guest.customizationInfo"] for row in rows}
+            return {name: (str(info.customizationStatus), info.errorMsg or "") if info else ("", "") for name, info in infos.items()}
+
+        found = tasks.until(states, lambda now: all(state in (customization.DONE, customization.FAILED) for state, dummy in now.values()),
+                            max(0.0, deadline - time.monotonic()))
+        bad = sorted("%s: %s" % (name, text or "it failed" if state == customization.FAILED else "not done in time (%s)" % (state or "nothing reported"))
+                     for name, (state, text) in found.items() if state != customization.DONE)
+        if bad:
+            raise RdmaError("customize the guests", self.host, "; ".join(bad),
+                            "see /var/log/vmware-imc in the guest; the template needs open-vm-tools and perl, or cloud-init with customization enabled",
+                            code="CUSTOMIZATION")

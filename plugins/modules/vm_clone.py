@@ -9,7 +9,8 @@ version_added: 0.1.0
 description:
   - Clones VMs from a template or another VM, places each on its host, and powers them on if asked. All clones run at the same time.
   - A VM that is there already is left as it is; one that is on another host than asked is refused, and nothing is made.
-  - The VM's own addresses come from the template (DHCP, cloud-init). Size, reservations and devices are for M(vhpc.rdma.vm_tuning) and
+  - A Linux guest can be given its host name and address at its first boot, by a customization specification of vCenter or without one. That needs
+    open-vm-tools in the template. Otherwise they come from the template (DHCP, cloud-init). Size, reservations and devices are for M(vhpc.rdma.vm_tuning) and
     M(vhpc.rdma.vm_passthru); a passthrough device is attached after the clone.
 extends_documentation_fragment:
   - vhpc.rdma.attributes
@@ -39,6 +40,12 @@ options:
       datastore:
         description: Its datastore. Without it, O(datastore).
         type: str
+      guest_hostname:
+        description: As O(guest_hostname), for this VM.
+        type: str
+      guest_address:
+        description: As O(guest_address), for this VM.
+        type: str
   hosts:
     description: Hosts for the VMs that name none, one VM per host.
     type: list
@@ -60,12 +67,36 @@ options:
     description: Make linked clones of the template's current snapshot.
     type: bool
     default: false
+  customization:
+    description:
+      - Name of a guest customization specification in vCenter. What the options below say takes the place of what it says.
+      - VMs that are there already are not customized.
+    type: str
+  guest_hostname:
+    description: Host name of the guest, without a domain. Without it, the VM's name or what O(customization) says.
+    type: str
+  guest_domain:
+    description: DNS domain of the guests; needed for a guest customization without O(customization).
+    type: str
+  guest_address:
+    description: IPv4 address with its prefix length (V(192.168.1.11/24)) of the first network adapter. Without it, DHCP or what O(customization) says.
+    type: str
+  guest_gateway:
+    description: Default gateway of guests with an address.
+    type: str
+  guest_dns:
+    description: IPv4 addresses of DNS servers.
+    type: list
+    elements: str
+    default: []
   power_on:
     description: Power the VMs on, also those that were there and are off.
     type: bool
     default: false
   tools_timeout:
-    description: Seconds to wait until VMware Tools run in every VM; V(0) does not wait.
+    description:
+      - Seconds to wait until VMware Tools run in every VM, and until new guests tell that they have their name and address (vSphere 7.0.2 and newer).
+      - V(0) does not wait.
     type: int
     default: 0
   clone_timeout:
@@ -102,6 +133,25 @@ EXAMPLES = r"""
     name: "{{ vhpc_vm }}"
     power_on: true
     tools_timeout: 600
+
+- name: Guests with names and addresses of their own
+  vhpc.rdma.vm_clone:
+    template: rocky8-hpc
+    hosts: "{{ groups['esxi'] }}"
+    guest_domain: hpc.example.org
+    guest_gateway: 192.168.1.1
+    guest_dns: [192.168.1.2]
+    vms:
+      - name: vm-01
+        guest_hostname: node-01
+        guest_address: 192.168.1.11/24
+      - name: vm-02
+        guest_hostname: node-02
+        guest_address: 192.168.1.12/24
+    power_on: true
+    tools_timeout: 600
+  run_once: true
+  delegate_to: localhost
 """
 
 RETURN = r"""
@@ -120,7 +170,7 @@ changes:
   type: list
   elements: dict
 problems:
-  description: Everything that stands in the way of placing the VMs.
+  description: Everything that stands in the way of placing or customizing the VMs.
   returned: when something does
   type: list
   elements: str

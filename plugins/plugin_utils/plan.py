@@ -16,6 +16,7 @@ from ansible_collections.vhpc.rdma.plugins.module_utils.errors import RdmaError
 
 # In the order in which site.yml runs them. A reboot result closes a batch: what was open before it is current after it.
 RESULTS = (
+    ("vsphere_clone_result", "vsphere"),  # where a play of the user's runs it ahead
     ("esxi_info_result", "esxi"), ("bios_result", "bios"), ("esxi_service_result", "esxi"), ("esxi_dvs_result", "esxi"),
     ("esxi_software_result", "esxi"), ("esxi_driver_result", "esxi"), ("esxi_reboot_first_result", "reboot"), ("esxi_firmware_result", "esxi"),
     ("vsphere_policy_result", "vsphere"), ("vsphere_passthru_result", "vsphere"), ("vsphere_reboot_result", "reboot"), ("esxi_proof_result", "esxi"),

@@ -522,6 +522,7 @@ FAULTS: dict[str, Callable[[World, str], None]] = {
     "tmp_full": _later,  # ESXi shell face: /tmp has no room
     "slow_host": _later,  # booting and every shell command take several times longer
     "call_fault": _later,  # vSphere face: the next call of `method` on this host or VM is refused with the fault `fault`
+    "customization_fails": _later,  # vSphere face, of a VM: its guest does not take the name and the address that it is to have
     "session_expired": _later,  # vSphere face: the session is gone at the next call
     "weak_port": _later,  # guest face, of a VM: all its perftest runs have only `factor` of the bandwidth (`fabric` ib or roce, default both;
     #                       `way` send or receive leaves the other way and the latency alone)

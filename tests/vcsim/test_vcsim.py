@@ -79,6 +79,9 @@ def test_clone(vcenter):
     host = vcenter.ok("vm_power", name=VM[0])["vm"]["host"]
     vcenter.twice("vm_clone", host, template=VM[0], name="n1")
     assert vcenter.ok("vm_power", name="n1")["vm"] == dict(name="n1", power="on", host=host)
+    assert "vcsim-linux" in vcenter.failed("vm_clone", host, template=VM[0], name="n3", customization="nope")["msg"]
+    vcenter.twice("vm_clone", host, template=VM[0], name="n3", customization="vcsim-linux", guest_hostname="node-3", guest_address="10.0.0.3/24")
+    vcenter.twice("vm_clone", host, template=VM[0], name="n4", guest_domain="hpc.example.org")
     other = next(name for name in ("DC0_C0_H0", "DC0_C0_H1") if name != host)
     result = vcenter.failed("vm_clone", other, template=VM[0], name="n2")
     assert result["error"]["code"] == "NOT_HELD" and "n2 is on %s, not on %s" % (host, other) in result["msg"]

@@ -325,6 +325,8 @@ CURES = (
     ("InsufficientCpu", "reserve less CPU, or free the host"),
     ("InsufficientHostCpu", "reserve less CPU, or free the host"),
     ("InvalidDevice", "see with vhpc.rdma.host_pci_info what the host has at that address, and in vCenter what the VM has already; then run again"),
+    ("NicSettingMismatch", "name a customization for as many network adapters as the template has"),
+    ("Customization", "see the customization in vCenter, and that the template has open-vm-tools"),
     ("TooManyDevices", "detach devices that the VM does not need (state: exact)"),
     ("HostConfigFault", "the host refused the setting for the reason that it names; see its vmkernel and hostd logs, put that right and run again"),
     ("InvalidState", "see in vCenter whether the host or VM is in maintenance mode, in another task or off, and run again when it is not"),

@@ -115,12 +115,24 @@ PLAY = """
         name: vhpc.rdma.vsphere
         tasks_from: "{{ item }}"
       loop: [clone, vm]
+    - vhpc.rdma.rdma_plan:
+        hosts: "{{ ansible_play_hosts_all }}"
+      run_once: true
+      register: plan_result
+    - ansible.builtin.copy:
+        content: "{{ plan_result.plan.hosts.esxi02.steps | selectattr('thing', 'equalto', 'vm n2') | map(attribute='name') | to_json }}"
+        dest: "{{ playbook_dir }}/plan.json"
+        mode: "0600"
+      changed_when: false
+      run_once: true
+      delegate_to: localhost
+      vars: {ansible_connection: local, ansible_python_interpreter: "{{ ansible_playbook_python }}"}
 """
 
 
 def test_the_inventory_drives_the_role_from_a_template_to_running_vms(tmp_path, vcenter):
     """VMs that are not there are cloned, tuned, given devices by label, and run; the second run changes nothing."""
-    world, dummy, login = vcenter
+    world, face, login = vcenter
     gold = world.vms.pop("vm01")
     gold.name, gold.template, gold.host = "gold", True, "esxi04"
     world.vms["gold"] = gold
@@ -133,7 +145,8 @@ def test_the_inventory_drives_the_role_from_a_template_to_running_vms(tmp_path, 
             host.passthru[bdf].enabled = host.passthru[bdf].active = True
             host.passthru[bdf].label = label
     (tmp_path / "cluster.yml").write_text(yaml.safe_dump(dict(
-        plugin="vhpc.rdma.cluster", vcenter=login, nodes=[dict(esxi="esxi[01:02]", vm="n[1:2]", vm_vars=dict(vhpc_clone=dict(template="gold")))],
+        plugin="vhpc.rdma.cluster", vcenter=login, nodes=[dict(esxi="esxi[01:02]", vm="n[1:2]", vm_vars=dict(vhpc_clone=dict(
+            template="gold", guest_hostname="node-[1:2]", guest_domain="hpc.example.org", guest_address="192.168.9.[1:2]/24")))],
         esxi_vars=dict(vsphere_mode="dynamic", vsphere_memory_mb=65536, vhpc_run_dir=str(tmp_path / "run"),
                        vsphere_devices=[dict(label="rdma-ib"), dict(label="rdma-roce")]))))
     (tmp_path / "play.yml").write_text(PLAY)
@@ -141,8 +154,12 @@ def test_the_inventory_drives_the_role_from_a_template_to_running_vms(tmp_path, 
         done = tool("ansible-playbook", "-i", str(tmp_path / "cluster.yml"), str(tmp_path / "play.yml"), LAB_PASSWORD=world.vcenter["password"])
         assert done.returncode == 0, done.stdout + done.stderr
         assert ("changed=0" not in done.stdout) is changed, done.stdout
+        planned = json.loads((tmp_path / "plan.json").read_text())
+        assert ({"clone of gold", "guest customization", "vCPUs"} <= set(planned)) is changed, planned
         assert ("no snapshots" in done.stderr) is changed, "what the VM gives up is told when a device is attached"
     for number in (1, 2):
         vm = world.vms["n%d" % number]
+        guest = face.vm("n%d" % number).get_guest()
+        assert (guest.hostName, guest.ipAddress) == ("node-%d" % number, "192.168.9.%d" % number)
         assert (vm.host, vm.power, vm.cpus, vm.latency) == ("esxi%02d" % number, "on", 44, "high")
         assert [(one.dynamic, one.label, one.bdf) for one in vm.devices] == [(True, "rdma-ib", "0000:3b:00.0"), (True, "rdma-roce", "0000:3b:00.1")]

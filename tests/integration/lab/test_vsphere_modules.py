@@ -13,6 +13,7 @@ import threading
 import time
 
 import pytest
+from pyVmomi import vim
 
 from lab.vsphere.direct import HostFace
 from lab.vsphere.rig import API, LABELS, Lab
@@ -974,3 +975,88 @@ def test_clones_that_cannot_be(site):
     assert "n1" in result["msg"] and "n2" in site.world.vms and "n1" not in site.world.vms
     site.world.hosts["esxi01"].maintenance = True
     assert "maintenance mode" in site.failed("vm_clone", template="vm01", name="n1")["msg"]
+
+
+# ---- guests that get a name and an address ----------------------------------------------------------------------------
+
+def seen(site, name):
+    guest = site.face.vm(name).get_guest()
+    return guest.hostName, guest.ipAddress
+
+
+def test_clones_with_a_name_and_an_address_of_their_own(site):
+    site = site(3)
+    golden(site, "vm03")
+    many = [dict(name="n1", esxi_hostname="esxi01", guest_hostname="node-1", guest_address="192.168.7.11/24"), dict(name="n2", esxi_hostname="esxi02")]
+    args = dict(template="vm03", vms=many, guest_domain="hpc.example.org", guest_gateway="192.168.7.1", guest_dns=["192.168.7.2"], power_on=True, tools_timeout=20)
+    result = twice(site, "vm_clone", **args)
+    assert [(s["thing"], s["after"]) for s in result["changes"] if s["name"] == "guest customization"] == [
+        ("vm n1", "node-1.hpc.example.org, 192.168.7.11/24"), ("vm n2", "the VM's name.hpc.example.org, DHCP")]
+    assert seen(site, "n1") == ("node-1", "192.168.7.11") and seen(site, "n2")[0] == "n2"
+    sent = flat(site.face.sent("CloneVM_Task")[0])
+    for part in ('<hostName xsi:type="CustomizationFixedName"><name>node-1</name></hostName><domain>hpc.example.org</domain>',
+                 '<ip xsi:type="CustomizationFixedIp"><ipAddress>192.168.7.11</ipAddress></ip><subnetMask>255.255.255.0</subnetMask>'
+                 "<gateway>192.168.7.1</gateway>", "<dnsSuffixList>hpc.example.org</dnsSuffixList><dnsServerList>192.168.7.2</dnsServerList>"):
+        assert part in sent, sent
+    assert 'xsi:type="CustomizationVirtualMachineName"' in site.face.sent("CloneVM_Task")[1] and "CustomizationDhcpIpGenerator" in site.face.sent("CloneVM_Task")[1]
+
+
+def named_spec(site, nics=1, windows=False):
+    cust = vim.vm.customization
+    identity = cust.Sysprep(guiUnattended=cust.GuiUnattended(timeZone=85, autoLogon=False, autoLogonCount=0), identification=cust.Identification(),
+                            userData=cust.UserData(fullName="a", orgName="b", productId="", computerName=cust.VirtualMachineNameGenerator())) if windows else \
+        cust.LinuxPrep(hostName=cust.VirtualMachineNameGenerator(), domain="site.example.org", timeZone="Europe/Berlin")
+    maps = [cust.AdapterMapping(adapter=cust.IPSettings(ip=cust.DhcpIpGenerator())) for dummy in range(nics)]
+    site.face.customizations["hpc-linux"] = cust.Specification(identity=identity, options=cust.LinuxOptions(), nicSettingMap=maps,
+                                                               globalIPSettings=cust.GlobalIPSettings(dnsServerList=["10.1.1.1"]))
+
+
+def test_a_customization_of_vcenter_and_what_a_vm_says_itself(site):
+    site = site(2)
+    golden(site)
+    named_spec(site)
+    args = dict(template="vm01", customization="hpc-linux", power_on=True, tools_timeout=20)
+    twice(site, "vm_clone", host="esxi02", name="n1", **args)
+    sent = flat(site.face.sent("CloneVM_Task")[0])
+    assert "<domain>site.example.org</domain><timeZone>Europe/Berlin</timeZone>" in sent and "<dnsServerList>10.1.1.1</dnsServerList>" in sent
+    assert seen(site, "n1")[0] == "n1"
+    twice(site, "vm_clone", host="esxi01", name="n2", guest_hostname="node-2", guest_address="10.1.1.12/16", **args)
+    sent = flat(site.face.sent("CloneVM_Task")[1])
+    assert "<timeZone>Europe/Berlin</timeZone>" in sent and "<domain>site.example.org</domain>" in sent and "<subnetMask>255.255.0.0</subnetMask>" in sent
+    assert seen(site, "n2") == ("node-2", "10.1.1.12")
+
+
+@pytest.mark.parametrize("more,words", [
+    (dict(guest_hostname="n1"), "guest_domain is not given"), (dict(guest_hostname="n1.example.org", guest_domain="a"), "is no host name"),
+    (dict(guest_domain="a", guest_address="10.0.0.300/24"), "is no IPv4 address"), (dict(guest_domain="a", guest_address="10.0.0.3"), "no prefix length"),
+    (dict(guest_domain="a", guest_gateway="10.0.0.1"), "guest_gateway goes with a guest_address"), (dict(guest_domain="a", guest_dns=["dns"]), "guest_dns dns is no IPv4 address"),
+    (dict(customization="nope"), "vCenter has hpc-linux"), (dict(customization="two"), "for 2 network adapters, the template vm01 has 1"),
+    (dict(customization="windows", guest_hostname="n1"), "not one for Linux")])
+def test_customizations_that_cannot_be_are_told_before_anything_is_made(site, more, words):
+    site = site(2)
+    golden(site)
+    named_spec(site, windows=True)
+    site.face.customizations["windows"] = site.face.customizations["hpc-linux"]
+    named_spec(site, nics=2)
+    site.face.customizations["two"] = site.face.customizations.pop("hpc-linux")
+    if "nope" in more.values():
+        site.face.customizations.clear()
+        named_spec(site)
+    for check in (True, False):
+        assert words in site.failed("vm_clone", template="vm01", name="n1", check=check, **more)["msg"]
+    assert "n1" not in site.world.vms
+    many = [dict(name="n1", esxi_hostname="esxi01", guest_hostname="same"), dict(name="n2", esxi_hostname="esxi02", guest_hostname="SAME")]
+    assert "given to n1 and to n2" in site.failed("vm_clone", template="vm01", vms=many, guest_domain="a")["msg"]
+
+
+def test_a_guest_that_is_not_customized_is_told(site):
+    site = site(2)
+    golden(site)
+    site.world.set_fault("customization_fails", "n1", times=1)
+    args = dict(template="vm01", name="n1", guest_hostname="node-1", guest_domain="a.example.org", power_on=True, tools_timeout=3)
+    if API < "7.0.2":
+        assert site.ok("vm_clone", **args)["changed"], "an API before 7.0.2 does not tell"
+        return
+    result = site.failed("vm_clone", **args)
+    assert "n1: The guest's network could not be configured" in result["msg"] and "open-vm-tools" in result["error"]["hint"]
+    assert not site.ok("vm_clone", **args)["changed"], "the clone is there and is left as it is"

@@ -83,6 +83,7 @@ class VsphereFace:
         self.sessions: dict[str, Session] = {}
         self.objects: dict[str, Managed] = {}
         self.extra_methods: dict[str, Any] = {}
+        self.customizations: dict[str, Any] = {}
         self.closed = threading.Event()
         self.settings: dict[str, Any] = {"VirtualCenter.InstanceName": "vcenter", "config.log.level": "info"}
         self.current = threading.local()  # .call: the request that this thread answers

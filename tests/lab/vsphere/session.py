@@ -58,7 +58,8 @@ class ServiceInstance(Managed):
             rootFolder=self.face.root.ref, propertyCollector=self.face.collector.ref, viewManager=vim.view.ViewManager("ViewManager"), about=self.about_info(),
             setting=vim.option.OptionManager("VpxSettings"), sessionManager=vim.SessionManager("SessionManager"), taskManager=vim.TaskManager("TaskManager"),
             searchIndex=vim.SearchIndex("SearchIndex"), customFieldsManager=vim.CustomFieldsManager("CustomFieldsManager"),
-            licenseManager=vim.LicenseManager("LicenseManager"), dvSwitchManager=vim.dvs.DistributedVirtualSwitchManager("DVSManager")))
+            licenseManager=vim.LicenseManager("LicenseManager"),
+            customizationSpecManager=None if self.face.one_host else vim.CustomizationSpecManager("CustomizationSpecManager"), dvSwitchManager=vim.dvs.DistributedVirtualSwitchManager("DVSManager")))
 
     def RetrieveServiceContent(self, call: Call) -> Any:
         return self.content()
@@ -194,6 +195,28 @@ class LicenseAssignmentManager(Managed):
                 for host in self.face.hosts() if entityId in (None, "", host.moid)]
 
 
+class CustomizationSpecManager(Managed):
+    """face.customizations: name -> specification, as somebody left them in vCenter."""
+
+    kind = vim.CustomizationSpecManager
+    unset = ("encryptionKey",)
+
+    def _info(self, name: str) -> Any:
+        linux = isinstance(self.face.customizations[name].identity, vim.vm.customization.LinuxPrep)
+        return vim.CustomizationSpecInfo(name=name, description="", type="Linux" if linux else "Windows", changeVersion="1")
+
+    def get_info(self) -> list[Any]:
+        return [self._info(name) for name in sorted(self.face.customizations)]
+
+    def DoesCustomizationSpecExist(self, call: Call, name: str) -> bool:
+        return name in self.face.customizations
+
+    def GetCustomizationSpec(self, call: Call, name: str) -> Any:
+        if name not in self.face.customizations:
+            raise vim.fault.NotFound(msg="The object or item referred to could not be found: %s." % name)
+        return vim.CustomizationSpecItem(info=self._info(name), spec=self.face.customizations[name])
+
+
 class CustomFieldsManager(Managed):
     kind = vim.CustomFieldsManager
 
@@ -215,4 +238,4 @@ class TaskManager(Managed):
 def service_objects(face: VsphereFace) -> list[Managed]:
     return [ServiceInstance(face, "ServiceInstance"), SessionManager(face, "SessionManager"), OptionManager(face, "VpxSettings"),
             LicenseManager(face, "LicenseManager"), LicenseAssignmentManager(face, "LicenseAssignmentManager"),
-            CustomFieldsManager(face, "CustomFieldsManager"), TaskManager(face, "TaskManager")]
+            CustomizationSpecManager(face, "CustomizationSpecManager"), CustomFieldsManager(face, "CustomFieldsManager"), TaskManager(face, "TaskManager")]

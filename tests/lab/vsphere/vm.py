@@ -38,6 +38,8 @@ class VirtualMachine(Entity):
     def __init__(self, face: VsphereFace, moid: str, name: str) -> None:
         super().__init__(face, moid)
         self._name, self.annotation, self.shares, self.booted_at = name, "", {}, None
+        self.customization: Any = None  # what its guest is to become at its first boot
+        self.identity: dict[str, str] = {}  # what it became: hostname, address, error
         self.nic: Any = None  # backing of the network adapter when it is not on the first network
         self.browser = EnvironmentBrowser(face, "envbrowser-%s" % moid.split("-")[1], self)
 
@@ -131,11 +133,14 @@ class VirtualMachine(Entity):
         nics = [vim.vm.GuestInfo.NicInfo(network=self.face.network.name, ipAddress=[vm.guest.address] if vm.guest.address else [], macAddress=vm.mac,
                                          connected=True,
                                          deviceConfigId=4000)] if up else []
-        return vim.vm.GuestInfo(toolsStatus="toolsOk" if up else "toolsNotRunning", toolsVersionStatus="guestToolsCurrent",
+        address, hostname = self.identity.get("address") or vm.guest.address, self.identity.get("hostname") or vm.name
+        state = "IDLE" if not self.identity else "PENDING" if not up else "FAILED" if self.identity["error"] else "SUCCEEDED"
+        custom = vim.vm.GuestInfo.CustomizationInfo(customizationStatus="TOOLSDEPLOYPKG_" + state, errorMsg=self.identity.get("error") or None)
+        return vim.vm.GuestInfo(customizationInfo=custom, toolsStatus="toolsOk" if up else "toolsNotRunning", toolsVersionStatus="guestToolsCurrent",
                                 toolsVersionStatus2="guestToolsCurrent",
                                 toolsRunningStatus="guestToolsRunning" if up else "guestToolsNotRunning", toolsVersion="11269", guestId=GUEST_ID,
                                 guestFamily="linuxGuest",
-                                guestFullName=GUEST_NAME, hostName=vm.name if up else None, ipAddress=(vm.guest.address or None) if up else None, net=nics,
+                                guestFullName=GUEST_NAME, hostName=hostname if up else None, ipAddress=(address or None) if up else None, net=nics,
                                 guestState="running" if up else "notRunning", guestOperationsReady=up)
 
     def get_layout(self) -> Any:
@@ -376,6 +381,9 @@ class VirtualMachine(Entity):
             nics = [change.device for change in place.deviceChange]
             if any(not isinstance(nic, vim.vm.device.VirtualEthernetCard) or nic.key != 4000 for nic in nics):
                 raise vmodl.fault.NotSupported(msg="The lab changes only the network adapter of a clone.")
+            if spec.customization is not None and len(spec.customization.nicSettingMap) != 1:
+                raise vim.fault.NicSettingMismatch(numberOfNicsInSpec=len(spec.customization.nicSettingMap), numberOfNicsInVM=1,
+                                                   msg="The number of network adapters in the customization does not match that of the virtual machine.")
             number = len(self.world.vms) + 1
             self.world.vms[name] = dataclasses.replace(
                 source, name=name, host=host, uuid=str(uuid.uuid5(uuid.NAMESPACE_OID, name)), devices=[], snapshots=[], power="off", template=spec.template,
@@ -383,7 +391,7 @@ class VirtualMachine(Entity):
                 mac="00:50:56:bb:%02x:%02x" % (number // 256, number % 256))
             self.face.sync()
             made = self.face.vm(name)
-            made.nic = nics[0].backing if nics else self.nic
+            made.nic, made.customization = nics[0].backing if nics else self.nic, spec.customization
             if spec.powerOn:
                 self.world.power_on_vm(self.world.vms[name])
             return made.ref
@@ -407,6 +415,19 @@ class VirtualMachine(Entity):
                                               msg="The attempted operation cannot be performed in the current state (%s)."
                                               % ("Powered on" if vm.power == "on" else "Powered off"))
         return vm
+
+    def _become(self) -> None:
+        """The guest customizes itself at its first boot."""
+        wanted, self.customization = self.customization, None
+        if wanted is None:
+            return
+        failed = self.world.fault("customization_fails", self._name) is not None
+        self.identity = {"hostname": "", "address": "", "error": "The guest's network could not be configured." if failed else ""}
+        if not failed:
+            name = getattr(wanted.identity, "hostName", None)
+            ip = wanted.nicSettingMap[0].adapter.ip
+            self.identity["hostname"] = name.name if isinstance(name, vim.vm.customization.FixedName) else self._name
+            self.identity["address"] = ip.ipAddress if isinstance(ip, vim.vm.customization.FixedIp) else ""
 
     def _placed(self, vm: Vm, free: bool) -> dict[int, str]:
         """What poweron.check() gives, after DRS has looked for another host where this one has no free device for a VM with dynamic ones alone."""
@@ -445,6 +466,7 @@ class VirtualMachine(Entity):
                     device.bdf = ""
             for key, bdf in self._placed(vm, host is None).items():
                 next(device for device in vm.devices if device.key == key).bdf = bdf
+            self._become()
             self.booted_at = utc()
             self.world.note("vsphere", vm.name, "power on")
             self.world.power_on_vm(vm)

@@ -22,7 +22,8 @@ ROWS = {name: " ".join(text.split())
 @pytest.mark.parametrize("module,method", [
     ("host_passthru", vim.host.PciPassthruSystem.UpdatePassthruConfig), ("host_power_policy", vim.host.PowerSystem.ConfigurePolicy),
     ("esxi_reboot", vim.HostSystem.EnterMaintenanceMode), ("esxi_reboot", vim.HostSystem.Reboot), ("esxi_service", vim.host.ServiceSystem.Start),
-    ("esxi_service", vim.host.ServiceSystem.UpdatePolicy), ("vm_power", vim.VirtualMachine.PowerOn), ("vm_power", vim.VirtualMachine.ShutdownGuest)])
+    ("esxi_service", vim.host.ServiceSystem.UpdatePolicy), ("vm_power", vim.VirtualMachine.PowerOn), ("vm_power", vim.VirtualMachine.ShutdownGuest),
+    ("vm_clone", vim.VirtualMachine.Customize), ("vm_clone", vim.CustomizationSpecManager.GetCustomizationSpec)])
 def test_declared_privileges_are_listed(module, method):
     assert "``%s``" % method.info.privId in ROWS[module]
 
