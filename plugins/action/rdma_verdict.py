@@ -33,7 +33,8 @@ class ActionModule(RdmaAction):
         rates = {result["self_name"]: {fabric: port.get("rate_gbps") for fabric, port in (result.get("ports") or {}).items()} for result in collected}
         ports = {result["self_name"]: result.get("ports") or {} for result in collected}
         items = [item for result in collected for item in result.get("results") or []]
-        judged = verdict.assess(items, hosts, rates, known, fabrics, tests, max([result.get("rounds") or 0 for result in collected] or [0]), ports)
+        judged = verdict.assess(items, hosts, rates, known, fabrics, tests, max([result.get("rounds") or 0 for result in collected] or [0]), ports,
+                                next((result["chosen"] for result in collected if result.get("chosen")), None))
         summary = judged["summary"]
         silent = sorted(set(hosts) - {result["self_name"] for result in collected})
         checker = self._cluster_checker(params["cluster_checker"], hosts) if params["cluster_checker"] else {}

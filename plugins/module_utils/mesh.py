@@ -203,7 +203,7 @@ class Walker:
         once = schedule.items(spec["fabrics"], spec["tests"])
         # All items before the next repeat: what disturbs a pair for a moment does not hit all repeats of one item.
         self.items, self.once = once * (spec.get("repeats") or 1), len(once)
-        self.steps = schedule.walk(list(self.addresses), self.me, spec.get("rounds") or 0)
+        self.steps = schedule.walk(list(self.addresses), self.me, spec.get("rounds") or 0, spec.get("chosen"))
         self.folder = folder(spec["run_id"])
         self.started, self.done, self.process, self.lobby = time.time(), 0, None, None
         self.ports, self.faults = {}, {}

@@ -82,6 +82,22 @@ options:
     description: How often a pair makes each measurement. Repeats are judged by their median.
     type: int
     default: 1
+  pattern:
+    description:
+      - Which pairs meet. V(all) is every pair. V(ring) is everyone with the next by name, who is the server. V(one_to_all) is O(hub) as the client of
+        everyone else. V(list) is O(pairs).
+      - The more partners a guest has, the better a bad guest is told from a bad path.
+    type: str
+    choices: [all, ring, one_to_all, list]
+    default: all
+  hub:
+    description: The guest that O(pattern=one_to_all) is about. The first of O(peers) when it is not set.
+    type: str
+  pairs:
+    description: The pairs of O(pattern=list), each a list of server and client. A pair that is named twice meets once.
+    type: list
+    elements: list
+    default: []
   rounds:
     description:
       - How many rounds of the schedule are walked, spread evenly over it. In a round every guest has one partner. V(0) walks all, so that every pair meets.
@@ -185,6 +201,11 @@ rounds:
   description: How many rounds of the schedule are walked; 0 is all.
   returned: success
   type: int
+chosen:
+  description: The pairs of server and client, where O(pattern) is not V(all).
+  returned: success
+  type: list
+  elements: list
 pairs:
   description: How many pairs the whole schedule has.
   returned: O(phase=start)
@@ -279,6 +300,9 @@ SPEC = dict(
     fabrics=dict(type="list", elements="str", choices=["ib", "roce"], default=["ib", "roce"]),
     tests=dict(type="list", elements="str", choices=["send_bw", "send_lat", "write_bw", "write_lat", "read_bw", "read_lat"], default=["send_bw", "send_lat"]),
     repeats=dict(type="int", default=1),
+    pattern=dict(type="str", choices=["all", "ring", "one_to_all", "list"], default="all"),
+    hub=dict(type="str"),
+    pairs=dict(type="list", elements="list", default=[]),
     rounds=dict(type="int", default=0),
     size=dict(type="int"),
     iterations=dict(type="int"),
@@ -313,7 +337,11 @@ def specification(guest):
     spec.update(self=params["self_name"] or guest.host, peers=sorted(peers, key=lambda peer: peer["name"]), run_timeout=params["timeout"])
     if params["repeats"] < 1:
         raise RdmaError("start the measurements", guest.host, "%d repeats measure nothing" % params["repeats"], "give repeats from 1", code="REPEATS")
-    schedule.walk([peer["name"] for peer in peers], spec["self"], params["rounds"])  # refuses names that do not fit
+    names = [peer["name"] for peer in peers]
+    chosen = schedule.chosen(names, params.get("pattern") or "all", params.get("hub") or "", params.get("pairs") or [])
+    if chosen is not None:
+        spec["chosen"] = [list(pair) for pair in chosen]
+    schedule.walk(names, spec["self"], params["rounds"], chosen)  # refuses names that do not fit
     return spec
 
 
@@ -330,8 +358,8 @@ def start(guest):
     system, spec = guest.system, specification(guest)
     names = [peer["name"] for peer in spec["peers"]]
     head = dict(run_id=spec["run_id"] or "", hosts=names, fabrics=spec["fabrics"], tests=spec["tests"], rounds=spec["rounds"],
-                pairs=len(schedule.pairs(names, spec["rounds"])),
-                measurements=schedule.count(names, spec["fabrics"], spec["tests"], spec["rounds"], spec["repeats"]))
+                chosen=spec.get("chosen") or [], pairs=len(schedule.pairs(names, spec["rounds"], spec.get("chosen"))),
+                measurements=schedule.count(names, spec["fabrics"], spec["tests"], spec["rounds"], spec["repeats"], spec.get("chosen")))
     if guest.check_mode:
         return Changes("verify").result(started=False, **head)
     run_id = check_run_id(guest)
@@ -357,7 +385,7 @@ def start(guest):
 def collect(guest):
     """Wait for the end of this guest's walk."""
     system = guest.system
-    nothing = dict(run_id=guest.params["run_id"] or "", hosts=[], fabrics=[], tests=[], rounds=0, finished=False, done=0, total=0,
+    nothing = dict(run_id=guest.params["run_id"] or "", hosts=[], fabrics=[], tests=[], rounds=0, chosen=[], finished=False, done=0, total=0,
                    seconds=0.0, version="", ports={}, columns={}, results=[])
     if guest.check_mode:
         return Changes("verify").result(**nothing)
@@ -385,7 +413,7 @@ def collect(guest):
         guest.warnings.append("%s: the walk of run %s did not end: %s" % (spec["self"], run_id, reason))
     return Changes("verify").result(
         run_id=run_id, hosts=[peer["name"] for peer in spec["peers"]], fabrics=spec["fabrics"], tests=spec["tests"], rounds=spec.get("rounds") or 0,
-        finished=bool(state.get("finished")),
+        chosen=spec.get("chosen") or [], finished=bool(state.get("finished")),
         done=state.get("done", 0), total=state.get("total", 0), seconds=state.get("seconds", 0.0), version=state.get("version", ""),
         ports=state.get("ports", {}), columns=mesh.columns(spec["tests"]), results=found)
 

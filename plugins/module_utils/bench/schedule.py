@@ -39,6 +39,47 @@ def rounds(names):
     return out
 
 
+def chosen(names, pattern="all", hub="", given=()):
+    """The pairs (server, client) of a pattern other than all; None for all, where every pair meets.
+
+    ring: everyone sends to the next by name, the last to the first; one_to_all: the hub is the client of everyone; list: the pairs that are given.
+    """
+    hosts = sorted(names)
+    if pattern == "all":
+        return None
+    what = "make the schedule of pairs"
+    if pattern == "ring":
+        return [] if len(hosts) < 2 else [(hosts[1], hosts[0])] if len(hosts) == 2 else [
+            (hosts[(place + 1) % len(hosts)], host) for place, host in enumerate(hosts)]
+    if pattern == "one_to_all":
+        hub = hub or names[0]
+        if hub not in hosts:
+            raise RdmaError(what, why="%s is none of the guests" % hub, hint="give hub as it is written in peers", code="SCHEDULE")
+        return [(host, hub) for host in hosts if host != hub]
+    wrong = ["%r" % (pair,) for pair in given if not isinstance(pair, (list, tuple)) or len(pair) != 2 or pair[0] == pair[1]
+             or not set(map(str, pair)) <= set(hosts)]
+    if wrong or not given:
+        raise RdmaError(what, why="%s: no pair of two of the guests" % ", ".join(wrong) if wrong else "the list of pairs is empty",
+                        hint="give pairs as [server, client], with names as in peers", code="SCHEDULE")
+    return [(str(pair[0]), str(pair[1])) for pair in given]
+
+
+def rounds_of(given):
+    """Rounds for a list of pairs: each pair in the first round in which both are free, so that nobody is busy twice."""
+    out, met = [], set()
+    for server, client in given:
+        if frozenset((server, client)) in met:
+            continue
+        met.add(frozenset((server, client)))
+        for table in out:
+            if not any(name in pair for pair in table for name in (server, client)):
+                table.append((server, client))
+                break
+        else:
+            out.append([(server, client)])
+    return out
+
+
 def sample(total, count=0):
     """Which rounds are walked: all, or count of them spread evenly. A host has one partner in a round, so count partners in all."""
     if count < 0:
@@ -46,19 +87,19 @@ def sample(total, count=0):
     return list(range(total)) if not count or count >= total else sorted(set(place * total // count for place in range(count)))
 
 
-def pairs(names, count=0):
-    """Pairs in the order of their rounds: (round, server, client); of count rounds, or of all."""
-    table = rounds(names)
+def pairs(names, count=0, given=None):
+    """Pairs in the order of their rounds: (round, server, client); of count rounds, or of all. given: the pairs of another pattern than all."""
+    table = rounds(names) if given is None else rounds_of(given)
     return [(number, server, client) for number in sample(len(table), count) for server, client in table[number]]
 
 
-def walk(names, me, count=0):
+def walk(names, me, count=0, given=None):
     """The part of one host: a list of dicts round, partner, server (whether it serves), in the order it is walked."""
     if me not in names:
         raise RdmaError("find the part of %s in the schedule" % me, why="it is not one of %s" % ", ".join(sorted(names)),
                         hint="give self as it is written in peers", code="SCHEDULE")
     out = []
-    for number, server, client in pairs(names, count):
+    for number, server, client in pairs(names, count, given):
         if me in (server, client):
             out.append(dict(round=number, partner=client if me == server else server, server=me == server))
     return out
@@ -69,9 +110,9 @@ def items(fabrics, tests):
     return [(fabric, test) for fabric in fabrics for test in tests]
 
 
-def count(names, fabrics, tests, rounds_walked=0, repeats=1):
+def count(names, fabrics, tests, rounds_walked=0, repeats=1, given=None):
     """How many measurements a whole schedule makes."""
-    return len(pairs(names, rounds_walked)) * len(fabrics) * len(tests) * repeats
+    return len(pairs(names, rounds_walked, given)) * len(fabrics) * len(tests) * repeats
 
 
 def power(partners, share=1.0, false_alarms=0.0):

@@ -353,11 +353,12 @@ def _cell(verdict):
     return None if verdict is None else dict((key, verdict.get(key)) for key in ("value", "status"))
 
 
-def assess(items, hosts, rates, limits, fabrics, tests, rounds=0, ports=None):
+def assess(items, hosts, rates, limits, fabrics, tests, rounds=0, ports=None, given=None):
     """Everything about a run: verdicts, pairs, matrix, blame and summary.
 
     items: the measurements; hosts: who took part by the schedule; rates: host -> fabric -> link rate in Gb/s;
-    rounds: how many rounds of the schedule were walked, 0 for all; ports: host -> fabric -> its port, to tell what a blamed one has unlike the others.
+    rounds: how many rounds of the schedule were walked, 0 for all; ports: host -> fabric -> its port, to tell what a blamed one has unlike the others;
+    given: the pairs of a pattern other than all.
     A pair of the schedule without a measurement fails.
     """
     found = {}
@@ -366,7 +367,7 @@ def assess(items, hosts, rates, limits, fabrics, tests, rounds=0, ports=None):
         directions = found.setdefault((item["fabric"], item["test"], frozenset((item["server"], item["client"]))), {})
         directions.setdefault((item["server"], item["client"]), {})[item.get("repeat") or 1] = item
     verdicts, ways = [], []
-    for number, server, client in schedule.pairs(hosts, rounds):
+    for number, server, client in schedule.pairs(hosts, rounds, given):
         for fabric, test in schedule.items(fabrics, tests):
             directions = found.get((fabric, test, frozenset((server, client))))
             if directions is None:

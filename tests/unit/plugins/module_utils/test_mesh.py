@@ -379,3 +379,18 @@ def test_the_gid_that_is_looked_at_is_the_one_that_perftest_was_told(site, extra
     walker = mesh.Walker(here.system("vm01"), spec)
     walker.prepare()
     assert walker.gid_index("roce") == index
+
+
+@pytest.mark.parametrize("options, met", [
+    (dict(pattern="ring"), {("vm01", "vm02"), ("vm02", "vm03"), ("vm03", "vm04"), ("vm01", "vm04")}),
+    (dict(pattern="one_to_all", hub="vm03"), {("vm01", "vm03"), ("vm02", "vm03"), ("vm03", "vm04")}),
+    (dict(pattern="list", pairs=[["vm02", "vm04"], ["vm01", "vm03"]]), {("vm02", "vm04"), ("vm01", "vm03")})])
+def test_other_patterns_than_all_pairs(site, options, met):
+    here = site(4)
+    found = here.run(tests=["send_bw"], **options)
+    items = [item for result in found.values() for item in result["results"]]
+    assert {tuple(sorted((item["server"], item["client"]))) for item in items} == met and not any(item["error"] for item in items)
+    assert len(items) == 2 * len(met) and all(result["finished"] for result in found.values())
+    judged = verdict.assess(items, here.names, {}, limits.resolve(dict(rate_ib_gbps=100, rate_roce_gbps=100)), ["ib", "roce"], ["send_bw"], 0, None,
+                            found["vm01"]["chosen"])
+    assert judged["summary"]["judged"] == judged["summary"]["passed"] == 2 * len(met)

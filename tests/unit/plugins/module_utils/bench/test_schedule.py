@@ -143,3 +143,44 @@ def test_the_power_is_what_blame_finds_in_1024_hosts(rounds, share):
         blamed = verdict.blame(shown, hosts, scheduled=set(pair for pair in pairs if pair <= set(hosts))) if shown else []
         found += [(entry["kind"], entry["names"]) for entry in blamed] == [("node", [bad])]
     assert found / float(times) == pytest.approx(schedule.power(rounds, share)[0], abs=0.05)
+
+
+# ---- other patterns than all pairs -----------------------------------------------------------------------------------------
+
+def nobody_busy_twice(table):
+    return all(len(set(name for pair in one for name in pair)) == 2 * len(one) for one in table)
+
+
+@pytest.mark.parametrize("count", [2, 3, 4, 5, 16, 33])
+def test_a_ring_is_everyone_with_the_next_in_two_or_three_rounds(count):
+    names = ["n%02d" % number for number in range(count)]
+    given = schedule.chosen(names[::-1], "ring")
+    assert len(given) == (1 if count == 2 else count) and (names[1], names[0]) in given and (count == 2 or (names[0], names[-1]) in given)
+    table = schedule.rounds_of(given)
+    assert nobody_busy_twice(table) and len(table) == (1 if count == 2 else 2 + count % 2) and sum(map(len, table)) == len(given)
+    assert sum(len(schedule.walk(names, name, 0, given)) for name in names) == 2 * len(given)
+
+
+def test_one_to_all_takes_a_round_for_each_partner():
+    names = ["n%02d" % number for number in range(6)]
+    given = schedule.chosen(names, "one_to_all", "n03")
+    assert {pair[1] for pair in given} == {"n03"} and {pair[0] for pair in given} == set(names) - {"n03"}
+    assert len(schedule.rounds_of(given)) == 5 and [step["round"] for step in schedule.walk(names, "n03", 0, given)] == [0, 1, 2, 3, 4]
+    assert schedule.chosen(["b", "a"], "one_to_all") == [("a", "b")], "the first that was named"
+    assert schedule.count(names, ["ib", "roce"], ["send_bw"], 0, 1, given) == 10 and len(schedule.pairs(names, 2, given)) == 2
+
+
+def test_a_list_meets_in_as_few_rounds_as_its_order_lets_it():
+    names = list("abcdef")
+    table = schedule.rounds_of(schedule.chosen(names, "list", given=[["a", "b"], ["c", "d"], ["b", "c"], ("b", "a"), ["e", "f"]]))
+    assert table == [[("a", "b"), ("c", "d"), ("e", "f")], [("b", "c")]] and nobody_busy_twice(table)
+    assert schedule.chosen(names, "all") is None
+
+
+@pytest.mark.parametrize("pattern, hub, given, words", [
+    ("list", "", [], "empty"), ("list", "", [["a", "x"]], "x"), ("list", "", [["a", "a"]], "a"), ("list", "", [["a"], "ab"], "no pair"),
+    ("one_to_all", "x", [], "x is none of the guests")])
+def test_patterns_that_do_not_fit_are_refused(pattern, hub, given, words):
+    with pytest.raises(RdmaError) as caught:
+        schedule.chosen(["a", "b"], pattern, hub, given)
+    assert words in caught.value.why
