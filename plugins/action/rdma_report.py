@@ -47,7 +47,8 @@ class ActionModule(RdmaAction):
                         warnings=["No other stage ran in this run: there is nothing to report, and %s was left as it is" % params["directory"]])
         done = plan.build({host: stages for host, stages in plan.collect(hostvars, hosts).items() if stages})
         now = datetime.datetime.now(datetime.timezone.utc)
-        data = report.gather(hostvars, hosts, params["title"], params["source"], now.strftime("%Y-%m-%d %H:%M UTC"), stopped, self._about(task_vars), bare_metal)
+        made = now.strftime("%Y-%m-%d %H:%M UTC")
+        data = report.gather(hostvars, hosts, params["title"], params["source"], made, stopped, self._about(task_vars), bare_metal)
         data = json.loads(json.dumps(data, default=str))  # what the page shows is what the file holds
         result = dict(changed=False, source=params["source"], reboots=data["reboots"], failures=data["failures"],
                       summary=data["verdict"].get("summary") or {}, status=report.state(data))

@@ -150,8 +150,9 @@ def matrix(name: str, title: str, hosts: list[str], values: list[list], states: 
     known = table[~numpy.isnan(table)]
     low, high = (float(known.min()), float(known.max())) if known.size else (0.0, 1.0)
     # A fleet of equals is to look like one: colours span at least what lies between a good value and the limit, or a tenth.
-    room = max(abs(high - limit) if limit else 0.0, 0.1 * abs(high or 1.0)) if not lower_is_better else max(abs(limit - low) if limit else 0.0, 0.1 * abs(low or 1))
-    low, high = (min(low, high - room), high) if not lower_is_better else (low, max(high, low + room))
+    best = low if lower_is_better else high
+    room = max(abs(best - limit) if limit else 0.0, 0.1 * abs(best or 1.0))
+    low, high = (low, max(high, low + room)) if lower_is_better else (min(low, high - room), high)
     scale = colormaps["cividis_r" if lower_is_better else "cividis"].with_extremes(bad="#8a8f94")
     side = max(3.4, 0.44 * min(count, NUMBERED) + 1.5) if count <= NUMBERED else 6.4
     figure, axes = _figure(side + 1.0, side)
@@ -220,8 +221,9 @@ def scaling(table: dict, name: str, prefix: str) -> list[tuple[str, str]]:
     band = flat = None
     if widest:
         room = [cell["value"] * (1 + sign * widest / 100.0) if cell else float("nan") for cell in configs[base]["cells"]]
-        band = {"name": "within the gauge of %.2f %%" % widest, "low": [cell["value"] if cell else float("nan") for cell in configs[base]["cells"]], "high": room}
-        flat = {"name": "within the gauge of %.2f %%" % widest, "low": [0.0] * len(counts), "high": [widest] * len(counts)}
+        label = "within the gauge of %.2f %%" % widest
+        band = {"name": label, "low": [cell["value"] if cell else float("nan") for cell in configs[base]["cells"]], "high": room}
+        flat = {"name": label, "low": [0.0] * len(counts), "high": [widest] * len(counts)}
     out = [("figures", nodes(prefix + "v", "%s over nodes" % name, figures, counts, table.get("unit") or "figure", band))]
     if any(value for one in deltas for value in one["values"]):
         out.append(("delta to %s" % base, nodes(prefix + "d", "%s: delta to %s" % (name, base), deltas, counts, "% worse", flat, (0.0, base))))

@@ -35,17 +35,21 @@ h3{font-size:15px;margin:14px 0 6px}.soft{color:var(--soft)}.small{font-size:13p
 nav{font-size:14px;display:flex;flex-wrap:wrap;gap:2px 16px}
 table{border-collapse:collapse;background:var(--card);font-size:13px;font-variant-numeric:tabular-nums}
 th,td{border:1px solid var(--line);padding:3px 8px;text-align:left;vertical-align:top}th{background:var(--head)}td.n{text-align:right}
-th.from{min-width:260px}td.odd{background:var(--warnbg);font-weight:600}.wide{overflow-x:auto;margin:6px 0}.matrix td,.matrix th{padding:2px 5px;text-align:right;font-size:11px}
+th.from{min-width:260px}td.odd{background:var(--warnbg);font-weight:600}.wide{overflow-x:auto;margin:6px 0}
+.matrix td,.matrix th{padding:2px 5px;text-align:right;font-size:11px}
 .charts{display:grid;grid-template-columns:repeat(auto-fit,minmax(min(440px,100%),1fr));gap:14px}
 figure{margin:0;background:var(--card);border:1px solid var(--line);border-radius:8px;padding:10px;min-width:0}figcaption{font-size:14px;margin-bottom:4px}
-svg{display:block;width:100%;height:auto}svg.map{min-width:var(--least);max-width:calc(var(--least) * 1.1)}details{margin:6px 0}summary{cursor:pointer;padding:2px 0}
-code{background:var(--head);padding:1px 4px;border-radius:3px;overflow-wrap:anywhere}pre{background:var(--head);padding:8px;overflow-x:auto;white-space:pre-wrap}
+svg{display:block;width:100%;height:auto}svg.map{min-width:var(--least);max-width:calc(var(--least) * 1.1)}details{margin:6px 0}
+summary{cursor:pointer;padding:2px 0}
+code{background:var(--head);padding:1px 4px;border-radius:3px;overflow-wrap:anywhere}
+pre{background:var(--head);padding:8px;overflow-x:auto;white-space:pre-wrap}
 @media(max-width:600px){main{padding:8px 12px 30px}h1{font-size:19px}body{font-size:14px}.banner{font-size:12.5px;padding:4px 10px;margin:6px 0}
 .verdict{padding:6px 10px;margin:6px 0}.verdict b{font-size:17px}.first li{padding:3px 0}.first p{font-size:12px}.first h2{margin:8px 0 2px;font-size:15px}
 .facts{gap:2px 14px;font-size:13px}.facts b{font-size:14px}}
 @media print{:root{""" + LIGHT + """}body{background:#fff;font-size:11px}main{max-width:none;padding:0}nav,.skip{display:none}
 figure,tr,li{break-inside:avoid}h2,h3{break-after:avoid}.wide{overflow:visible}svg.map{min-width:0}table{font-size:9px}
-.first p{font-size:10px}.first h2,h2{font-size:14px;margin:10px 0 4px}.facts b{font-size:11px}.banner{font-size:11px}.verdict b{font-size:14px}h1{font-size:18px}
+.first p{font-size:10px}.first h2,h2{font-size:14px;margin:10px 0 4px}.facts b{font-size:11px}.banner{font-size:11px}.verdict b{font-size:14px}
+h1{font-size:18px}
 .matrix td,.matrix th{font-size:7px;padding:1px 2px}details::details-content{content-visibility:visible;height:auto}
 *{-webkit-print-color-adjust:exact;print-color-adjust:exact}}
 """

@@ -110,7 +110,8 @@ def read(client: Redfish, system: str = "") -> dict:
     pending = {k: v for k, v in (settings.get("Attributes") or {}).items() if v is not None and v != current.get(k)}
     apply_time = settings.get("@Redfish.SettingsApplyTime") or bios.get("@Redfish.SettingsApplyTime") or {}
     out = {"vendor": vendor, "model": computer.get("Model", ""), "bios_version": computer.get("BiosVersion") or "", "current": current,
-           "pending": pending, "settings_at": settings_at, "etag": settings.get("@odata.etag", ""), "apply_times": apply_time.get("ApplyTime@Redfish.AllowableValues"),
+           "pending": pending, "settings_at": settings_at, "etag": settings.get("@odata.etag", ""),
+           "apply_times": apply_time.get("ApplyTime@Redfish.AllowableValues"),
            "manager": managers[0] if managers else "",
            "registry": {}, "jobs_at": "", "scheduled": []}
     out["registry"] = _registry(client, bios.get("AttributeRegistry", ""), computer["Bios"]["@odata.id"])

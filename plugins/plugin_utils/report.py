@@ -280,7 +280,8 @@ def reasons(data: dict) -> list[dict]:
                         len(failed), len(data["benchmark"]["runs"]), failed[0]["benchmark"], failed[0]["nodes"], failed[0]["error"])})
     for cell in data["benchmark"].get("over_the_gauge") or []:
         out.append({"severity": "warn", "what": "gauge", "names": [cell["config"]],
-                    "text": "%s, %s on %d nodes is %.2f %% worse than the baseline, over the gauge" % (cell["table"], cell["config"], cell["nodes"], cell["delta"])})
+                    "text": "%s, %s on %d nodes is %.2f %% worse than the baseline, over the gauge" % (
+                        cell["table"], cell["config"], cell["nodes"], cell["delta"])})
     for kind, table in data["fleet"].items():
         for column in table["columns"]:
             hosts = [host for host, columns in table["odd"].items() if column in columns]

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""A report for other programs: CSV for spreadsheets, JUnit XML for CI systems, ReFrame's performance logs for plotters. Pure: the data of a report in, text out."""
+"""A report for other programs: CSV for spreadsheets, JUnit XML for CI systems, ReFrame's performance logs for plotters. Pure: data in, text out."""
 
 from __future__ import annotations
 
@@ -36,8 +36,8 @@ def pairs_csv(data: dict) -> str:
     """One line per pair and fabric."""
     tests = tests_of(data)
     head = ["source", "fabric", "server", "client", "status"] + ["%s_%s" % (test, report.test_about(test)[1].replace("/", "p")) for test in tests]
-    return _table(head, [[data["source"], pair["fabric"], pair["server"], pair["client"], pair["status"]] + [(pair.get(test) or {}).get("value") for test in tests]
-                         for pair in data["verdict"].get("pairs") or []])
+    return _table(head, [[data["source"], pair["fabric"], pair["server"], pair["client"], pair["status"]]
+                         + [(pair.get(test) or {}).get("value") for test in tests] for pair in data["verdict"].get("pairs") or []])
 
 
 def curves_csv(data: dict) -> str:
@@ -130,8 +130,8 @@ def perflogs(data: dict, moment: float) -> dict[str, str]:
         name = "%s_%s" % (one["test"], one["fabric"])
         lower = verdicts.kind(one["test"]) == "bw"
         out.setdefault(name, [perflog_head(name)]).append(perflog_line(
-            ["fail" if one["status"] == "fail" else "pass", moment_text(moment), "%s, %s to %s" % (one["metric"] if one.get("metric") else one["test"], one["client"],
-                                                                                               one["server"]),
+            ["fail" if one["status"] == "fail" else "pass", moment_text(moment),
+             "%s, %s to %s" % (one["metric"] if one.get("metric") else one["test"], one["client"], one["server"]),
              "builtin", int(moment), 1 if one["status"] == "fail" else 0, "%s,%s" % (one["server"], one["client"]), name, 2, 1, one["fabric"],
              one["value"], one["unit"], one.get("limit_value") or 0, 0 if lower and one.get("limit_value") else None,
              0 if not lower and one.get("limit_value") else None, data["source"]]))

@@ -54,7 +54,8 @@ def _repeats(found: list[dict]) -> dict:
 
 
 def _curve(number: int, curve: dict) -> str:
-    reference = curve["paper"] and {"name": "the paper, Figure %d" % curve["paper"]["figure"], "sizes": curve["paper"]["sizes"], "values": curve["paper"]["values"]}
+    printed = curve["paper"]
+    reference = printed and {"name": "the paper, Figure %d" % printed["figure"], "sizes": printed["sizes"], "values": printed["values"]}
     ours = {"name": "median of %d pairs, bars from lowest to highest" % curve["pairs"], "sizes": curve["sizes"], "values": curve["median"], "low": curve["low"],
             "high": curve["high"]}
     return charts.sizes("curve%d" % number, curve["title"], [ours], curve["unit"], reference, verdicts.kind(curve["test"]) == "lat")
@@ -140,7 +141,8 @@ PAGE = """
 </section></div>
 <ul class="facts">
 <li><b>{{ rows.esxi|length }}</b> ESXi hosts</li><li><b>{{ rows.guest|length }}</b> guests</li><li><b>{{ active }}</b> ports active</li>
-{% if summary %}<li><b>{{ summary.passed }}</b> passed</li><li><b>{{ summary.warned }}</b> with a warning</li><li><b>{{ summary.failed }}</b> failed</li>{% endif %}
+{% if summary %}<li><b>{{ summary.passed }}</b> passed</li><li><b>{{ summary.warned }}</b> with a warning</li><li><b>{{ summary.failed }}</b> failed</li>
+{% endif %}
 <li><b>{{ data.failures|length }}</b> hosts failed</li>
 <li><b>{{ data.reboots.values()|map('length')|sum }}</b> reboots, at most {{ data.reboots_max }} on a host</li></ul>
 <nav aria-label="Contents">{% if summary %}<a href="#verdicts">Verdicts</a><a href="#pairs">Pairs</a>{% endif %}
@@ -171,7 +173,8 @@ PAGE = """
 </table>{% endcall %}
 {% if failed.rows %}<details><summary>{{ summary.failed }} failed measurements</summary>
 {% call wide('Failed measurements') %}<table><tr><th>fabric</th><th>test</th><th>pair</th><th>value</th><th>why</th></tr>
-{% for one, said in failed.rows %}<tr><td>{{ fabrics.get(one.fabric, one.fabric) }}</td><td>{{ about(one.test)[0] }}</td><td>{{ one.client }} to {{ one.server }}</td>
+{% for one, said in failed.rows %}<tr><td>{{ fabrics.get(one.fabric, one.fabric) }}</td><td>{{ about(one.test)[0] }}</td>
+<td>{{ one.client }} to {{ one.server }}</td>
 <td class="n">{{ '%.2f %s'|format(one.value, one.unit) if one.value is not none else 'none' }}</td>
 <td>{{ said }}{% if one.error and one.error.hint %}. Try: {{ one.error.hint }}{% endif %}</td></tr>
 {% endfor %}</table>{% endcall %}{% if failed.more %}<p>And {{ failed.more }} more in report.json.</p>{% endif %}</details>{% endif %}
@@ -189,7 +192,8 @@ PAGE = """
 {% call wide(map.title) %}<table class="matrix"><tr><th></th>{% for host in map.hosts %}<th>{{ host }}</th>{% endfor %}</tr>
 {% for host in map.hosts %}{% set row = loop.index0 %}<tr><th>{{ host }}</th>
 {% for other in map.hosts %}{% set value = map['values'][row][loop.index0] %}{% set state = map.states[row][loop.index0] %}
-<td class="{{ state }}">{% if state %}{{ '%.2f'|format(value) if value is not none else 'no result' }}{{ ' ' ~ signs[state] if state != 'pass' }}{% endif %}</td>
+<td class="{{ state }}">{% if state %}{{ '%.2f'|format(value) if value is not none else 'no result' }}{{ ' ' ~ signs[state] if state != 'pass' }}{% endif %}
+</td>
 {% endfor %}</tr>
 {% endfor %}</table>{% endcall %}</details>
 {% else %}<details><summary>By host, the worst first</summary>
@@ -214,9 +218,11 @@ PAGE = """
 <p class="soft small">{{ data.benchmark.backend }} {{ data.benchmark.mpi.family }} {{ data.benchmark.mpi.version }}
 {% if data.benchmark.device %}; UCX on {{ data.benchmark.device }}{% endif %}</p>
 {% if data.benchmark.summary %}
-{% call wide('Benchmark results') %}<table><tr><th>benchmark</th><th>nodes</th><th>processes per node</th><th>runs that succeeded</th><th>mean</th><th>median</th>
+{% call wide('Benchmark results') %}<table><tr><th>benchmark</th><th>nodes</th><th>processes per node</th><th>runs that succeeded</th><th>mean</th>
+<th>median</th>
 <th>range</th><th>cv</th><th>better is</th><th>to note</th></tr>
-{% for row in data.benchmark.summary %}{% set numbers = row.statistics %}<tr><td>{{ row.benchmark }}</td><td class="n">{{ row.nodes }}</td><td class="n">{{ row.ppn }}</td>
+{% for row in data.benchmark.summary %}{% set numbers = row.statistics %}<tr><td>{{ row.benchmark }}</td><td class="n">{{ row.nodes }}</td>
+<td class="n">{{ row.ppn }}</td>
 <td class="n {{ 'fail' if row.successful < row.runs }}">{{ row.successful }} of {{ row.runs }}</td>
 <td class="n">{{ '%.5g %s'|format(numbers.mean, row.unit) if numbers.mean is not none else 'none' }}</td>
 <td class="n">{{ '%.5g'|format(numbers.median) if numbers.median is not none else '' }}</td>
@@ -245,9 +251,11 @@ PAGE = """
 {% endif %}
 {% if data.testbed %}
 <h2 id="testbed">Testbed</h2>
-{% call wide('Testbed') %}<table><tr><th></th>{% for column in data.testbed %}<th>{{ column.name }}<br><span class="soft">{{ column.hosts }} machines</span></th>{% endfor %}</tr>
+{% call wide('Testbed') %}<table><tr><th></th>{% for column in data.testbed %}
+<th>{{ column.name }}<br><span class="soft">{{ column.hosts }} machines</span></th>{% endfor %}</tr>
 {% for key in data.testbed[0].properties %}<tr><th>{{ key }}</th>{% for column in data.testbed %}<td>
-{% for entry in column.properties.get(key, []) %}{{ entry.value }}{% if column.properties[key]|length > 1 %} <span class="soft">({{ entry.hosts }})</span><br>{% endif %}
+{% for entry in column.properties.get(key, []) %}{{ entry.value }}{% if column.properties[key]|length > 1 %}
+ <span class="soft">({{ entry.hosts }})</span><br>{% endif %}
 {% else %}<span class="soft">not read</span>{% endfor %}</td>{% endfor %}</tr>
 {% endfor %}</table>{% endcall %}
 {% endif %}
@@ -256,7 +264,8 @@ PAGE = """
 {% set drifted = table.odd|length %}
 <p>{{ name }}: {% if drifted %}<span class="warn">! {{ drifted }} of {{ rows[kind]|length }} differ from the others</span>, marked with &ne;.
 {% else %}all {{ rows[kind]|length }} alike in {{ table.columns|join(', ') or 'all that was read' }}.{% endif %}</p>
-{% call wide(name) %}<table><tr><th>host</th>{% for column in columns[kind] %}{% if rows[kind]|selectattr(column)|list %}<th>{{ column }}</th>{% endif %}{% endfor %}</tr>
+{% call wide(name) %}<table><tr><th>host</th>{% for column in columns[kind] %}{% if rows[kind]|selectattr(column)|list %}<th>{{ column }}</th>{% endif %}
+{% endfor %}</tr>
 {% for row in rows[kind] %}{% set odd = table.odd.get(row.host, []) %}<tr><td>{{ row.host }}</td>
 {% for column in columns[kind] %}{% if rows[kind]|selectattr(column)|list %}<td{% if column in odd %} class="odd"{% endif %}>
 {{ '&ne; '|safe if column in odd }}{{ row[column] }}</td>{% endif %}{% endfor %}</tr>
@@ -298,9 +307,11 @@ def comparison(data: dict) -> str:
 
 COMPARISON = """
 {% macro number(value) %}{{ '%.5g'|format(value) if value is not none else 'none' }}{% endmacro %}
-{% macro figures(rows, label) %}{% if rows %}{% call wide(label) %}<table><tr><th>fabric</th><th>test</th><th>what</th><th>before</th><th>after</th><th>change</th>
+{% macro figures(rows, label) %}{% if rows %}{% call wide(label) %}<table><tr><th>fabric</th><th>test</th><th>what</th><th>before</th><th>after</th>
+<th>change</th>
 <th>room for noise</th><th>verdict before</th><th>after</th></tr>
-{% for row in rows[:shown] %}<tr><td>{{ fabrics.get(row.fabric, row.fabric) }}</td><td>{{ about(row.test)[0] if row.fabric else row.test }}</td><td>{{ row.what }}</td>
+{% for row in rows[:shown] %}<tr><td>{{ fabrics.get(row.fabric, row.fabric) }}</td><td>{{ about(row.test)[0] if row.fabric else row.test }}</td>
+<td>{{ row.what }}</td>
 <td class="n">{{ number(row.before) }}</td><td class="n">{{ number(row.after) }} {{ row.unit }}</td>
 <td class="nowrap">{% if row.worse_percent is not none %}{{ '%.2f'|format(row.worse_percent|abs) }} % {{ 'worse' if row.worse_percent > 0 else 'better' }}
 {% else %}{{ row.change }}{% endif %}</td>
@@ -328,7 +339,9 @@ after: {{ data.after.title }}, {{ data.after.made }}, {{ data.after.hosts }} hos
 {% if data.versions %}{% call wide('Versions') %}<table><tr><th>what</th><th>before</th><th>after</th><th>hosts</th></tr>
 {% for row in data.versions %}<tr><td>{{ row.what }}</td><td>{{ row.before }}</td><td>{{ row.after }}</td><td>{{ row.hosts|join(', ') }}</td></tr>{% endfor %}
 </table>{% endcall %}{% else %}<p>No version that both reports tell.</p>{% endif %}
-{% if data.hosts_gone %}<p>Only before: {{ data.hosts_gone|join(', ') }}.</p>{% endif %}{% if data.hosts_new %}<p>Only after: {{ data.hosts_new|join(', ') }}.</p>{% endif %}
-<p class="soft small">A figure counts as changed when it moved by more than three standard deviations of what it scatters by (of its repeats by their median absolute
+{% if data.hosts_gone %}<p>Only before: {{ data.hosts_gone|join(', ') }}.</p>{% endif %}{% if data.hosts_new %}
+<p>Only after: {{ data.hosts_new|join(', ') }}.</p>{% endif %}
+<p class="soft small">A figure counts as changed when it moved by more than three standard deviations of what it scatters by (of its repeats by their
+median absolute
 deviation; where there are none, of all pairs of its fabric and test), and by more than 1 %.</p>
 """

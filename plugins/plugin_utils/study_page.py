@@ -55,7 +55,8 @@ def perflogs(runs: list[dict], config: str) -> dict[str, str]:
         name = run["benchmark"]
         lines = out.setdefault(name, [report_files.perflog_head(name)])
         moment = run.get("finished")
-        cells = ["pass" if run["success"] else "fail", report_files.moment_text(moment), "%s, run %d" % (config.replace("{ppn}", str(run["ppn"])), run["repeat"]),
+        cells = ["pass" if run["success"] else "fail", report_files.moment_text(moment),
+                 "%s, run %d" % (config.replace("{ppn}", str(run["ppn"])), run["repeat"]),
                  run.get("backend") or "builtin", moment, 0 if run["success"] else 1, ",".join(run["hosts"]),
                  "%s %%nodes=%d %%ppn=%d" % (name, run["nodes"], run["ppn"]), run["processes"], run["ppn"], run["fabric"],
                  run["value"], run["unit"] or None, 0, None, None, config.replace("{ppn}", str(run["ppn"]))]

@@ -95,8 +95,8 @@ def test_a_ci_system_finds_every_host_stage_and_pair(runs):
 def test_versions_are_there_for_the_testbed_and_the_fleet(runs):
     data = runs.first.file("report.json")
     testbed = {key: [entry["value"] for entry in values] for key, values in data["testbed"][0]["properties"].items()}
-    assert data["testbed"][0]["name"] == "virtual machines" and all(testbed[key] for key in ("CPU", "cores", "memory", "machine", "BIOS", "ESXi", "OS", "kernel",
-                                                                                           "firmware", "driver", "OFED")), testbed
+    read = ("CPU", "cores", "memory", "machine", "BIOS", "ESXi", "OS", "kernel", "firmware", "driver", "OFED")
+    assert data["testbed"][0]["name"] == "virtual machines" and all(testbed[key] for key in read), testbed
     assert {"build", "driver", "firmware", "BIOS"} <= set(data["fleet"]["esxi"]["columns"]) and data["fleet"]["esxi"]["odd"] == {}
 
 

@@ -237,14 +237,17 @@ def test_scatter_repeats_and_severity_are_told():
 def test_benchmarks_are_part_of_the_report():
     run = dict(benchmark="mbw_mr", nodes=2, ppn=44, processes=88, fabric="ib", unit="MB/s", direction="higher", seconds=1.5, command="mpirun -x TOKEN=s3cret")
     statistics = dict(n=2, min=11900.0, max=12100.0, mean=12000.0, median=12000.0, deviation=141.4, mad=100.0, cv=1.2, marks=[], values=[11900.0, 12100.0])
-    done = dict(mpi=dict(family="openmpi", version="4.1.2", mpirun="/x"), backend="osu", device="mlx5_0:1", left_out=[4], tables={"mbw_mr.ib": {"unit": "MB/s"}},
+    done = dict(mpi=dict(family="openmpi", version="4.1.2", mpirun="/x"), backend="osu", device="mlx5_0:1", left_out=[4],
+                tables={"mbw_mr.ib": {"unit": "MB/s"}},
                 runs=[dict(run, repeat=1, success=True, value=11900.0, error=""), dict(run, repeat=2, success=False, value=None, error="return code 1")],
                 summary=[dict(benchmark="mbw_mr", nodes=2, ppn=44, processes=88, runs=2, successful=1, unit="MB/s", direction="higher", statistics=statistics,
                               sizes=[dict(size=size, statistics=statistics) for size in (1, 8)])])
+    cell = dict(nodes=2, efficiency=100.0, efficiency_interval=[100.0, 100.0])
     study = dict(tables={"mbw_mr.ib": {"direction": "higher", "nodes": [2], "baseline": "BM.48", "formulas": {}, "configs": {
-        "BM.48": {"processes": 48, "gauge": None, "gauge_paper": None, "cells": [dict(nodes=2, value=13000.0, efficiency=100.0, efficiency_interval=[100.0, 100.0])]},
-        "VM.44": {"processes": 44, "gauge": 8.33, "gauge_paper": 8.33, "cells": [dict(nodes=2, value=12000.0, efficiency=100.0, efficiency_interval=[100.0, 100.0],
-                  delta=7.69, delta_interval=[7.0, 8.4], against_gauge="within as printed, undecided by rounding")]}}}}, claims=[], over_the_gauge=[])
+        "BM.48": {"processes": 48, "gauge": None, "gauge_paper": None, "cells": [dict(cell, value=13000.0)]},
+        "VM.44": {"processes": 44, "gauge": 8.33, "gauge_paper": 8.33, "cells": [dict(
+            cell, value=12000.0, delta=7.69, delta_interval=[7.0, 8.4], against_gauge="within as printed, undecided by rounding")]}}}},
+        claims=[], over_the_gauge=[])
     variables = {"vm01": {"benchmark_result": done, "benchmark_study_result": study}, "vm02": {"benchmark_result": done, "benchmark_study_result": study}}
     assert report.subjects(variables, ["vm01", "vm02"], set()) == ["vm01", "vm02"]
     data = report.gather(variables, ["vm01", "vm02"], "t", "measured", "now")
