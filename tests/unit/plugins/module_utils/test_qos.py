@@ -150,6 +150,11 @@ def test_settings_are_planned_set_kept_and_taken_back(tmp_path, programs):
     assert names(link(tree, state="absent")) == [] and (tree.root / "sys/class/net/ens256f1/ecn/roce_rp/enable/3").read_text() == "1\n"
 
 
+def test_settings_that_somebody_else_made_are_not_taken_back(tmp_path):
+    tree = make(tmp_path, "mlnx_qos", "cma_roce_mode", "cma_roce_tos", pfc=[5], trust="dscp")
+    assert not link(tree, state="absent")["changed"] and state(tree)["pfc"] == [5]
+
+
 def test_what_the_driver_forgot_is_set_again_without_writing_the_unit(tmp_path):
     tree = make(tmp_path, "mlnx_qos", "cma_roce_mode", "cma_roce_tos")
     link(tree)
