@@ -54,6 +54,8 @@ class Runs:
             self.kept = directory / "first.json"
             shutil.copy(self.first.directory / "report.json", self.kept)
             self.second = self.site.run("verify.yml", "-e", "report_before=%s" % self.kept, "-e", "report_bare_metal=%s" % self.kept)
+            self.third = self.site.run("benchmark.yml", "-e", json.dumps({
+                "benchmark_benchmarks": ["mbw_mr", "latency"], "benchmark_nodes": [2], "benchmark_ppn": [2], "benchmark_repeats": 2, "benchmark_sizes": [8, 65536]}))
             self.secrets = secrets_of(self.site)
         finally:
             self.site.stop()
@@ -106,6 +108,18 @@ def test_a_run_is_compared_with_the_one_before(runs):
     assert found["compared"] == 4 and found["newly_failed"] == [] and found["before"]["title"] == "First <run>" and found["hosts_gone"] == ["esxi04", "esxi08"]
     page = (runs.second.directory / "comparison.html").read_text()
     assert "First &lt;run&gt;" in page and "source: simulated" in page
+
+
+def test_benchmarks_have_a_report_of_their_own(runs):
+    assert runs.third.code == 0, runs.third.log[-3000:]
+    data = json.loads((runs.third.directory / "benchmark" / "report.json").read_text())
+    assert problems(data) == [] and data["hosts"] == ["vm04", "vm08"] and len(data["benchmark"]["runs"]) == 4
+    assert {(row["benchmark"], row["nodes"], row["successful"]) for row in data["benchmark"]["summary"]} == {("mbw_mr", 2, 2), ("latency", 2, 2)}
+    page = (runs.third.directory / "benchmark" / "report.html").read_text()
+    assert "4 of 4 benchmark runs succeeded" in page and "mbw_mr, 2 processes per node" in page and page.count("<svg") >= 2
+    assert not (runs.third.directory / "report.html").exists()  # that of the measurements is not written again
+    read = JUnitXml.fromstring((runs.third.directory / "benchmark" / "junit.xml").read_bytes())
+    assert read.tests == 4 and read.failures == 0
 
 
 def test_compare_yml_takes_two_reports_and_refuses_what_is_none(runs, tmp_path):
