@@ -23,8 +23,9 @@ class ActionModule(VsphereAction):
         HOST_SPEC,
         template=dict(type="str", required=True),
         name=dict(type="str"),
-        vms=dict(type="list", elements="dict", options=dict(name=dict(type="str", required=True), esxi_hostname=dict(type="str"), datastore=dict(type="str"),
-                                                              guest_hostname=dict(type="str"), guest_address=dict(type="str"))),
+        vms=dict(type="list", elements="dict", options=dict(
+            name=dict(type="str", required=True), esxi_hostname=dict(type="str"), datastore=dict(type="str"), guest_hostname=dict(type="str"),
+            guest_address=dict(type="str"))),
         hosts=dict(type="list", elements="str", default=[]),
         datastore=dict(type="str"),
         folder=dict(type="str"),
@@ -67,7 +68,8 @@ class ActionModule(VsphereAction):
             down = [row for row in placed if params["power_on"] and (row["vm"] is None or str(row["vm"]["runtime.powerState"]) == "poweredOff")]
             for row in down:
                 changes.add("vm %s" % row["name"], "power", "off", "on")
-            specs = [(row, self._spec(link, template, row, params, base if custom else False)) for row in new]  # in check mode too: what is not there is told now
+            # In check mode too: what is not there is told now.
+            specs = [(row, self._spec(link, template, row, params, base if custom else False)) for row in new]
             if not self.check_mode:
                 self._clone(link, template, specs, params)
                 if down:
@@ -154,9 +156,9 @@ class ActionModule(VsphereAction):
             nics = sum(isinstance(one, vim.vm.device.VirtualEthernetCard) for one in template["config.hardware"].device)
             spec.customization = customization.specification(base, row, params, nics, self.host)
             if len(spec.customization.nicSettingMap) != nics:
-                raise RdmaError("customize the guest of %s" % row["name"], self.host, "the customization %s is for %d network adapters, the template %s has %d" % (
-                    params["customization"], len(spec.customization.nicSettingMap), template["name"], nics), "name another, or correct it in vCenter",
-                    code="CUSTOMIZATION")
+                why = "the customization %s is for %d network adapters, the template %s has %d" % (
+                    params["customization"], len(spec.customization.nicSettingMap), template["name"], nics)
+                raise RdmaError("customize the guest of %s" % row["name"], self.host, why, "name another, or correct it in vCenter", code="CUSTOMIZATION")
         if params["linked"]:
             if template["snapshot"] is None:
                 raise RdmaError("make a linked clone", row["name"], "the template %s has no snapshot" % template["name"], "take one, or leave linked out",

@@ -37,7 +37,8 @@ def problems(rows: list[dict], shared: dict) -> list[str]:
     seen: dict[tuple[str, str], str] = {}
     for row in rows:
         if row["guest_hostname"] and not LABEL.fullmatch(row["guest_hostname"]):
-            out.append("guest_hostname %s of %s is no host name (letters, digits and hyphens; the domain has an option of its own)" % (row["guest_hostname"], row["name"]))
+            out.append("guest_hostname %s of %s is no host name (letters, digits and hyphens; the domain has an option of its own)" % (
+                row["guest_hostname"], row["name"]))
         if row["guest_address"]:
             try:
                 if ipaddress.IPv4Interface(row["guest_address"]).network.prefixlen == 32:

@@ -32,6 +32,7 @@ LABEL_VERSION = (7, 0, 2)
 HOST_PATHS = ("hardware.pciDevice", "config.pciPassthruInfo", "config.network", "config.virtualNicManagerInfo", "config.product",
               "capability", "configManager.pciPassthruSystem")
 CLASS_STORAGE = "01"
+SHOWN = ("pci", "id", "class", "name", "vendor", "capable", "enabled", "active", "label", "dependent", "moves_with", "vmnic", "used_by")
 
 
 # ---- what is there ----------------------------------------------------------------------------------------------------
@@ -106,8 +107,7 @@ def devices_of(row: dict) -> list[dict]:
 
 def shown(device: dict) -> dict:
     """The keys of a device that results carry."""
-    return {key: device[key] for key in ("pci", "id", "class", "name", "vendor", "capable", "enabled", "active", "label", "dependent", "moves_with", "vmnic",
-                                           "used_by")}
+    return {key: device[key] for key in SHOWN}
 
 
 # ---- which of them ----------------------------------------------------------------------------------------------------

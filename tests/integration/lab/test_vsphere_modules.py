@@ -658,7 +658,7 @@ def test_the_plan_names_the_licence_that_a_dynamic_device_needs(site, licence, s
         host.settings["licence"] = licence
     for check in (True, False):
         warnings = site.ok("vm_passthru", name="vm01", mode="dynamic", devices=[GPU], check=check)["warnings"]
-        assert any("no snapshots" in text and "no vMotion while it runs" in text and "vSphere HA restarts it" in text and "DRS places it" in text for text in warnings)
+        assert any(all(words in text for words in ("no snapshots", "no vMotion while it runs", "vSphere HA restarts it", "DRS places it")) for text in warnings)
         told = [text for text in warnings if text.startswith("esxi01 has the licence")]
         assert len(told) == 1 and all(words in told[0] for words in said), warnings
     assert "warnings" not in site.ok("vm_passthru", name="vm01", mode="dynamic", devices=[GPU]), "nothing is attached, so nothing is told"
@@ -988,7 +988,8 @@ def test_clones_with_a_name_and_an_address_of_their_own(site):
     site = site(3)
     golden(site, "vm03")
     many = [dict(name="n1", esxi_hostname="esxi01", guest_hostname="node-1", guest_address="192.168.7.11/24"), dict(name="n2", esxi_hostname="esxi02")]
-    args = dict(template="vm03", vms=many, guest_domain="hpc.example.org", guest_gateway="192.168.7.1", guest_dns=["192.168.7.2"], power_on=True, tools_timeout=20)
+    args = dict(template="vm03", vms=many, guest_domain="hpc.example.org", guest_gateway="192.168.7.1", guest_dns=["192.168.7.2"], power_on=True,
+                tools_timeout=20)
     result = twice(site, "vm_clone", **args)
     assert [(s["thing"], s["after"]) for s in result["changes"] if s["name"] == "guest customization"] == [
         ("vm n1", "node-1.hpc.example.org, 192.168.7.11/24"), ("vm n2", "the VM's name.hpc.example.org, DHCP")]
@@ -998,7 +999,8 @@ def test_clones_with_a_name_and_an_address_of_their_own(site):
                  '<ip xsi:type="CustomizationFixedIp"><ipAddress>192.168.7.11</ipAddress></ip><subnetMask>255.255.255.0</subnetMask>'
                  "<gateway>192.168.7.1</gateway>", "<dnsSuffixList>hpc.example.org</dnsSuffixList><dnsServerList>192.168.7.2</dnsServerList>"):
         assert part in sent, sent
-    assert 'xsi:type="CustomizationVirtualMachineName"' in site.face.sent("CloneVM_Task")[1] and "CustomizationDhcpIpGenerator" in site.face.sent("CloneVM_Task")[1]
+    sent = site.face.sent("CloneVM_Task")[1]
+    assert 'xsi:type="CustomizationVirtualMachineName"' in sent and "CustomizationDhcpIpGenerator" in sent
 
 
 def named_spec(site, nics=1, windows=False):
@@ -1029,7 +1031,8 @@ def test_a_customization_of_vcenter_and_what_a_vm_says_itself(site):
 @pytest.mark.parametrize("more,words", [
     (dict(guest_hostname="n1"), "guest_domain is not given"), (dict(guest_hostname="n1.example.org", guest_domain="a"), "is no host name"),
     (dict(guest_domain="a", guest_address="10.0.0.300/24"), "is no IPv4 address"), (dict(guest_domain="a", guest_address="10.0.0.3"), "no prefix length"),
-    (dict(guest_domain="a", guest_gateway="10.0.0.1"), "guest_gateway goes with a guest_address"), (dict(guest_domain="a", guest_dns=["dns"]), "guest_dns dns is no IPv4 address"),
+    (dict(guest_domain="a", guest_gateway="10.0.0.1"), "guest_gateway goes with a guest_address"),
+    (dict(guest_domain="a", guest_dns=["dns"]), "guest_dns dns is no IPv4 address"),
     (dict(customization="nope"), "vCenter has hpc-linux"), (dict(customization="two"), "for 2 network adapters, the template vm01 has 1"),
     (dict(customization="windows", guest_hostname="n1"), "not one for Linux")])
 def test_customizations_that_cannot_be_are_told_before_anything_is_made(site, more, words):

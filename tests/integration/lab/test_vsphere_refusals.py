@@ -139,7 +139,7 @@ def big_bars(lab, vm, host):
     (not_reserved, "memory reservation (sched.mem.min) should be equal to memsize(65536)", "reserve_memory: true"),
     (limited, "sched.mem.max", "lift the VM's memory limit"), (latency, "sched.cpu.min", "reserve_cpu: true"),
     (not_active, "Device 59:0.0 is not a passthrough device", "reboot the host when it is only enabled"),
-    (decimal_id, "The systemId does not match the current system or the deviceId and vendorId do not match the device currently at 59:0.0", "detach the device"),
+    (decimal_id, "systemId does not match the current system or the deviceId and vendorId do not match the device currently at 59:0.0", "detach the device"),
     (other_host, "The systemId does not match", "attach it again with vhpc.rdma.vm_passthru"), (used, "in use by virtual machine vm02", "power that VM off"),
     (cpu_taken, "InsufficientHostCpuCapacityFault", "reserve less CPU"), (memory_taken, "InsufficientHostMemoryCapacityFault", "reserve less memory"),
     (in_maintenance, "in or entering maintenance mode", "out of maintenance mode"), (big_bars, "Module 'DevicePowerOn' power on failed", "bar_size_gb")])

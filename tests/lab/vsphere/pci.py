@@ -91,8 +91,8 @@ def passthru(host: Host) -> list[Any]:
     bound = {one.bdf: one.dependent for one in host.others if one.dependent}
     for bdf in passable(host):
         state = host.passthru[bdf]
-        out.append(vim.host.PciPassthruInfo(id=bdf, dependentDevice=bound.get(bdf, bdf), passthruEnabled=state.enabled, passthruCapable=capable, passthruActive=state.active,
-                                            hardwareLabel=state.label if labels else None))
+        out.append(vim.host.PciPassthruInfo(id=bdf, dependentDevice=bound.get(bdf, bdf), passthruEnabled=state.enabled, passthruCapable=capable,
+                                            passthruActive=state.active, hardwareLabel=state.label if labels else None))
     return out
 
 

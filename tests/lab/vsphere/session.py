@@ -59,7 +59,8 @@ class ServiceInstance(Managed):
             setting=vim.option.OptionManager("VpxSettings"), sessionManager=vim.SessionManager("SessionManager"), taskManager=vim.TaskManager("TaskManager"),
             searchIndex=vim.SearchIndex("SearchIndex"), customFieldsManager=vim.CustomFieldsManager("CustomFieldsManager"),
             licenseManager=vim.LicenseManager("LicenseManager"),
-            customizationSpecManager=None if self.face.one_host else vim.CustomizationSpecManager("CustomizationSpecManager"), dvSwitchManager=vim.dvs.DistributedVirtualSwitchManager("DVSManager")))
+            customizationSpecManager=None if self.face.one_host else vim.CustomizationSpecManager("CustomizationSpecManager"),
+            dvSwitchManager=vim.dvs.DistributedVirtualSwitchManager("DVSManager")))
 
     def RetrieveServiceContent(self, call: Call) -> Any:
         return self.content()

@@ -547,7 +547,7 @@ class VirtualMachine(Entity):
                 raise vim.fault.NotFound(msg="The virtual machine has no snapshot.")
             if vm.devices:
                 inner = vim.fault.DeviceNotSupported(device="PCI device 0", msg="Device 'PCI device 0' is not supported.")
-                raise vim.fault.SnapshotIncompatibleDeviceInVm(fault=inner, msg="Cannot go back to a snapshot: the virtual machine has a PCI passthrough device.")
+                raise vim.fault.SnapshotIncompatibleDeviceInVm(fault=inner, msg="Cannot revert: the virtual machine has a PCI passthrough device.")
         return call.task(self, "revertToCurrentSnapshot", revert)
 
     def CreateSecondaryVM_Task(self, call: Call, host: Any = None) -> Any:
