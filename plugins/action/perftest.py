@@ -7,10 +7,15 @@
 from __future__ import annotations
 
 import hashlib
+import time
+
+from ansible.utils.display import Display
 
 from ansible_collections.vhpc.rdma.plugins.module_utils.errors import RdmaError
 from ansible_collections.vhpc.rdma.plugins.plugin_utils.action import RdmaAction
 
+display = Display()
+PROGRESS = 15  # seconds between two lines that say how far it is
 TESTS = ["send_bw", "send_lat", "write_bw", "write_lat", "read_bw", "read_lat"]
 
 
@@ -25,6 +30,7 @@ class ActionModule(RdmaAction):
         extra_args=dict(type="list", elements="str", default=[]), numa=dict(type="bool", default=False), port=dict(type="int", default=18515),
         control_port=dict(type="int", default=18514), connect_timeout=dict(type="int", default=3), start_timeout=dict(type="int", default=60),
         listen_timeout=dict(type="int", default=30), test_timeout=dict(type="int", default=120), timeout=dict(type="int", default=3600),
+        wait=dict(type="int", default=0),
         root=dict(type="str", default="/"))
 
     def act(self, params, task_vars):
@@ -40,9 +46,24 @@ class ActionModule(RdmaAction):
             # The task is one object for all its hosts and another one in every run of a playbook.
             params.setdefault("run_id", hashlib.sha256(str(self._task._uuid).encode()).hexdigest()[:12])
             params["peers"] = [self._peer(peer, task_vars) for peer in params["peers"]]
-        result = self._execute_module(module_name="vhpc.rdma.perftest", module_args=params, task_vars=task_vars)
+        if params["phase"] == "collect" and not params["wait"] and not self.check_mode and self.host == (task_vars.get("ansible_play_hosts") or [""])[0]:
+            result = self._watch(params, task_vars)
+        else:
+            result = self._execute_module(module_name="vhpc.rdma.perftest", module_args=params, task_vars=task_vars)
         result.setdefault("run_id", params.get("run_id", ""))
         return result
+
+    def _watch(self, params, task_vars):
+        """Collect, and say now and then how far it is: one host speaks for all, since they walk side by side."""
+        begun = time.monotonic()
+        while True:
+            left = max(1, int(params["timeout"] - (time.monotonic() - begun)))
+            result = self._execute_module(module_name="vhpc.rdma.perftest", module_args=dict(params, timeout=left, wait=PROGRESS), task_vars=task_vars)
+            if not result.get("running"):
+                return result
+            share = 100 * result["done"] // result["total"] if result.get("total") else 0
+            display.display("%s has made %d of its %d measurements (%d %%) in %d s" % (
+                self.host, result.get("done", 0), result.get("total", 0), share, time.monotonic() - begun))
 
     def _peer(self, peer, task_vars):
         """A peer with the address under which the others reach it."""

@@ -39,6 +39,12 @@ class ActionModule(RdmaAction):
         silent = sorted(set(hosts) - {result["self_name"] for result in collected})
         checker = self._cluster_checker(params["cluster_checker"], hosts) if params["cluster_checker"] else {}
         text = self._text(judged, hosts, silent, checker)
+        versions: dict[str, list[str]] = {}
+        for one in collected:
+            versions.setdefault(one.get("version") or "", []).append(one["self_name"])
+        if len(versions) > 1:
+            text.append("perftest differs: %s." % "; ".join("%s on %s" % (version or "no known version", ", ".join(sorted(names)))
+                                                            for version, names in sorted(versions.items())))
         result = Changes("verify").result(limits=known, hosts=hosts, silent=silent, text=text, cluster_checker=checker, **judged)
         if not collected or not summary["judged"]:
             result["msg"] = "Nothing to judge: %s." % ("no guest has measured" if not collected else "one guest alone has no partner")

@@ -146,6 +146,12 @@ options:
     description: Seconds that one measurement may take.
     type: int
     default: 120
+  wait:
+    description:
+      - Seconds after which O(phase=collect) returns although the walk goes on, with RV(running), RV(done) and RV(total). V(0) waits for its end.
+      - Without it, the first host of the play shows every 15 seconds how far it is.
+    type: int
+    default: 0
   timeout:
     description: Seconds that the whole run may take. With O(phase=collect) also how long to wait for its end.
     type: int
@@ -217,6 +223,10 @@ measurements:
 started:
   description: Whether this task started the walk; false when it had been started before, and in check mode.
   returned: O(phase=start)
+  type: bool
+running:
+  description: Whether the walk goes on. Only with O(wait); there are no RV(results) then.
+  returned: O(phase=collect)
   type: bool
 finished:
   description: Whether this guest's walk has ended.
@@ -315,6 +325,7 @@ SPEC = dict(
     listen_timeout=dict(type="int", default=30),
     test_timeout=dict(type="int", default=120),
     timeout=dict(type="int", default=3600),
+    wait=dict(type="int", default=0),
 )
 WAIT = 0.1
 
@@ -385,7 +396,7 @@ def start(guest):
 def collect(guest):
     """Wait for the end of this guest's walk."""
     system = guest.system
-    nothing = dict(run_id=guest.params["run_id"] or "", hosts=[], fabrics=[], tests=[], rounds=0, chosen=[], finished=False, done=0, total=0,
+    nothing = dict(run_id=guest.params["run_id"] or "", hosts=[], fabrics=[], tests=[], rounds=0, chosen=[], running=False, finished=False, done=0, total=0,
                    seconds=0.0, version="", ports={}, columns={}, results=[])
     if guest.check_mode:
         return Changes("verify").result(**nothing)
@@ -394,9 +405,14 @@ def collect(guest):
     if not text:
         raise RdmaError("collect the measurements", guest.host, "the run %s was not started here" % run_id,
                         "see the result of phase start on this guest", code="NOT_STARTED")
-    spec, deadline = json.loads(text), time.time() + guest.params["timeout"]
+    spec, begun = json.loads(text), time.time()
+    deadline = begun + guest.params["timeout"]
     while True:
         alive = mesh.locked(system, run_id)
+        if alive and guest.params.get("wait") and begun + guest.params["wait"] < min(time.time(), deadline):
+            state = mesh.results(system, run_id)[0]
+            nothing.update((key, state[key]) for key in ("done", "total", "seconds") if key in state)
+            return Changes("verify").result(**dict(nothing, running=True, hosts=[peer["name"] for peer in spec["peers"]]))
         state = mesh.results(system, run_id)[0] if not alive or time.time() >= deadline else {}
         if not alive:
             break
@@ -413,7 +429,7 @@ def collect(guest):
         guest.warnings.append("%s: the walk of run %s did not end: %s" % (spec["self"], run_id, reason))
     return Changes("verify").result(
         run_id=run_id, hosts=[peer["name"] for peer in spec["peers"]], fabrics=spec["fabrics"], tests=spec["tests"], rounds=spec.get("rounds") or 0,
-        chosen=spec.get("chosen") or [], finished=bool(state.get("finished")),
+        chosen=spec.get("chosen") or [], running=False, finished=bool(state.get("finished")),
         done=state.get("done", 0), total=state.get("total", 0), seconds=state.get("seconds", 0.0), version=state.get("version", ""),
         ports=state.get("ports", {}), columns=mesh.columns(spec["tests"]), results=found)
 

@@ -174,7 +174,12 @@ def judge(item, rate, limits):
     if item.get("error"):
         name = "latency_%s_us" % fabric if kind(test) == "lat" else "bandwidth_percent"
         text = "at most %g us" % limits[name]["value"] if kind(test) == "lat" else "at least %g %% of the link rate" % limits[name]["value"]
-        return dict(head, status="fail", value=None, unit="us" if kind(test) == "lat" else "Gb/s", warnings=[], error=dict(item["error"]),
+        error = dict(item["error"])
+        if item.get("versions"):
+            # An option or a table that one end does not know looks like many other things.
+            error["hint"] = "the two ends have different versions of perftest (%s): install the same on both; %s" % (
+                item["versions"].replace("/", " and "), error.get("hint", ""))
+        return dict(head, status="fail", value=None, unit="us" if kind(test) == "lat" else "Gb/s", warnings=[], error=error,
                     **_limit(limits, name, text, None))
     rows = item.get("rows") or []
     out = judge_latency(fabric, rows, limits, rate) if kind(test) == "lat" else judge_bandwidth(fabric, rows, rate, limits)

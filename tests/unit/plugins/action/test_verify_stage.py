@@ -139,3 +139,37 @@ def test_cluster_checker_stands_beside_the_blame_and_changes_no_verdict(tmp_path
     failed = action("rdma_verdict", collected(), cluster_checker=str(path))[0]
     assert failed["failed"] and "no overall result" in failed["msg"]
     assert "clck_results.log" in action("rdma_verdict", collected(), cluster_checker=str(tmp_path / "none"))[0]["msg"]
+
+
+def test_the_first_host_says_how_far_the_measurements_are(monkeypatch):
+    module = importlib.import_module("ansible_collections.vhpc.rdma.plugins.action.perftest")
+    said, asked = [], []
+    answers = [dict(running=True, done=12, total=48), dict(running=True, done=36, total=48), dict(running=False, finished=True, done=48, total=48)]
+    monkeypatch.setattr(module.display, "display", lambda text, *words, **more: said.append(text))
+    monkeypatch.setattr(module.ActionModule, "_execute_module", lambda self, **words: asked.append(words["module_args"]) or dict(answers[len(asked) - 1]))
+
+    def collect(host):
+        made = module.ActionModule(task=Task(), connection=types.SimpleNamespace(_shell=types.SimpleNamespace(tmpdir="/nowhere")), play_context=PlayContext(),
+                                   loader=DataLoader(), templar=Templar(loader=DataLoader()), shared_loader_obj=None)
+        made._task.args, made._task.check_mode = dict(phase="collect", run_id="x", timeout=100), False
+        return made.run(task_vars=dict(inventory_hostname=host, ansible_play_hosts=HOSTS, hostvars={}))
+    assert collect("vm01")["done"] == 48
+    assert [line.split(" in ")[0] for line in said] == ["vm01 has made 12 of its 48 measurements (25 %)", "vm01 has made 36 of its 48 measurements (75 %)"]
+    assert [args["wait"] for args in asked] == [15, 15, 15] and all(95 < args["timeout"] <= 100 for args in asked)
+    # The others wait to the end in one go.
+    del said[:], asked[:]
+    answers[0] = dict(running=False, finished=True, done=48, total=48)
+    assert collect("vm02")["done"] == 48 and said == [] and [args["wait"] for args in asked] == [0]
+
+
+def test_different_versions_of_perftest_are_told():
+    variables = collected()
+    for number, host in enumerate(HOSTS):
+        variables["hostvars"][host]["verify_mesh_result"]["version"] = "5.60" if number == 1 else "6.06"
+    assert [line for line in action("rdma_verdict", variables)[0]["text"] if "differs" in line] == ["perftest differs: 5.60 on vm02; 6.06 on vm01, vm03."]
+    item = next(item for item in variables["hostvars"]["vm02"]["verify_mesh_result"]["results"])
+    item.update(error=dict(cause="options", text="Invalid Command", hint="see both ends"), rows=[], versions="5.60/6.06")
+    failed = action("rdma_verdict", variables, enforce=False)[0]
+    hint = next(one["error"]["hint"] for one in failed["verdicts"] if one["status"] == "fail")
+    assert hint.startswith("the two ends have different versions of perftest (5.60 and 6.06)") and hint.endswith("see both ends")
+    assert not [line for line in action("rdma_verdict", collected())[0]["text"] if "differs" in line]

@@ -394,3 +394,17 @@ def test_other_patterns_than_all_pairs(site, options, met):
     judged = verdict.assess(items, here.names, {}, limits.resolve(dict(rate_ib_gbps=100, rate_roce_gbps=100)), ["ib", "roce"], ["send_bw"], 0, None,
                             found["vm01"]["chosen"])
     assert judged["summary"]["judged"] == judged["summary"]["passed"] == 2 * len(met)
+
+
+def test_collect_tells_how_far_it_is_and_leaves_the_walk_alone(site):
+    here = site(2)
+    for tree in here.trees.values():
+        (tree.root / "fault").write_text("hang")
+    for name in here.names:
+        here.start(name, test_timeout=4, fabrics=["ib"])
+    began = time.time()
+    found = here.collect("vm01", wait=1)
+    assert found["running"] and not found["finished"] and found["results"] == [] and found["total"] in (0, 2) and time.time() - began < 3
+    found = {name: here.collect(name) for name in here.names}
+    assert not any(result["running"] for result in found.values()) and all(result["finished"] for result in found.values())
+    assert {item["error"]["cause"] for result in found.values() for item in result["results"]} == {"timeout"}
