@@ -779,8 +779,8 @@ def fw_xml(host: Host, device: Device, request: Update) -> str:
     versions = [(name.replace(" (Running)", "_Running_"), value) for name, value in fw_versions(card)]
     lines = ["    <Device pciName=%s type=%s psid=%s partNumber=%s>" % tuple(quoteattr(value) for value in (
         device.given, card.device, card.psid if good else "", card.part if good else "--")), "      <Versions>"]
-    lines += ["        <%s current=%s available=%s/>" % (name, quoteattr(value if good else "--"), quoteattr(fw_available(request, card, name) if good else "")) for name,
-              value in versions]
+    lines += ["        <%s current=%s available=%s/>" % (name, quoteattr(value if good else "--"), quoteattr(fw_available(request, card, name) if good else ""))
+              for name, value in versions]
     lines += ["      </Versions>", "      <MACs Base_Mac=%s />" % quoteattr(plain(card.ports[0].mac) if good else "N/A")]
     if good:
         lines.append("      <GUIDs Base_Guid=%s />" % quoteattr(card.ports[0].guid))
