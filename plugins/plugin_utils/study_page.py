@@ -103,6 +103,17 @@ PAGE = """
 <td class="n">{{ '%.2f'|format(cell.delta) }} %</td><td class="n">{{ '%.2f'|format(cell.interval[0]) }} to {{ '%.2f'|format(cell.interval[1]) }}</td>
 <td>{{ cell.verdict }}</td><td>{{ '%.2f'|format(cell.fair_gauge) }} %: {{ cell.fair_verdict }}</td></tr>{% endfor %}</table>{% endcall %}
 {% endif %}
+{% if data.fabrics %}
+<h2>RoCE against InfiniBand</h2>
+<p class="soft">By how many percent RoCE is worse than InfiniBand (negative: better), where both have the same application and configuration.</p>
+{% call wide('RoCE against InfiniBand') %}<table><tr><th>application</th><th>InfiniBand</th><th>RoCE</th><th>nodes</th><th>delta</th>
+<th>with rounding or repeats</th><th>verdict</th></tr>
+{% for row in data.fabrics %}{% for cell in row.cells %}<tr>{% if loop.first %}<th rowspan="{{ row.cells|length }}">{{ row.app }}</th>
+<td rowspan="{{ row.cells|length }}">{{ row.ib }}</td><td rowspan="{{ row.cells|length }}">{{ row.roce }}</td>{% endif %}
+<td class="n">{{ cell.nodes }}</td><td class="n">{{ '%.2f'|format(cell.delta) }} %</td>
+<td class="n">{{ '%.2f'|format(cell.delta_interval[0]) }} to {{ '%.2f'|format(cell.delta_interval[1]) }}</td><td>{{ cell.verdict }}</td></tr>
+{% endfor %}{% endfor %}</table>{% endcall %}
+{% endif %}
 {% if data.efficiencies.cells %}
 <p>Printed efficiencies: {{ data.efficiencies.cells }} cells, {{ data.efficiencies.exact }} follow exactly from the printed figures,
 {{ data.efficiencies.rounding }} within rounding, {{ data.efficiencies.contradicted }} contradicted.</p>{% endif %}

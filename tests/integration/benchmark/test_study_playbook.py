@@ -56,6 +56,7 @@ def test_every_claim_has_its_verdict_and_one_cell_changes_one_claim(study, tmp_p
     assert "lammps-roce-max" in text and "contradicted" in text
     page = (directory / "study.html").read_text()
     assert not re.findall(r'(?:src|href)="(?!#)', page) and "contradicted" in page
+    assert "RoCE against InfiniBand" in page and {row["app"] for row in before["fabrics"]} == {"OpenFOAM", "WRF", "LAMMPS"}
     with open(directory / "tables.csv", encoding="utf-8") as handle:
         assert len(list(csv.reader(handle))) == 1 + 7 * 3 * 6
     path = changed_tables(tmp_path, "gromacs.ib.perf", "BM.44.IB", 16, 8.6)
