@@ -140,6 +140,11 @@ def nodes(name: str, title: str, series: list[dict], counts: list[int], unit: st
     return _svg(figure, name, title, "; ".join(said) + " (%s over nodes)." % unit)
 
 
+def matrix_width(count: int) -> float:
+    """In inches: a number has to fit into a cell."""
+    return max(4.0, 0.44 * count + 2.2) if count <= NUMBERED else 7.4
+
+
 def matrix(name: str, title: str, hosts: list[str], values: list[list], states: list[list[str]], unit: str, lower_is_better: bool, limit: float | None) -> str:
     """A square of pairs as a heat map in cividis, which is even for colour-blind readers: the darker, the worse. Failed cells are framed and marked."""
     import numpy
@@ -154,8 +159,7 @@ def matrix(name: str, title: str, hosts: list[str], values: list[list], states: 
     room = max(abs(best - limit) if limit else 0.0, 0.1 * abs(best or 1.0))
     low, high = (low, max(high, low + room)) if lower_is_better else (min(low, high - room), high)
     scale = colormaps["cividis_r" if lower_is_better else "cividis"].with_extremes(bad="#8a8f94")
-    side = max(3.4, 0.44 * min(count, NUMBERED) + 1.5) if count <= NUMBERED else 6.4
-    figure, axes = _figure(side + 1.0, side)
+    figure, axes = _figure(matrix_width(count), matrix_width(count) - 1.0)
     norm = colors.Normalize(low, high)
     shown = numpy.ma.masked_invalid(table)
     empty = numpy.array([[not state for state in row] for row in states])
@@ -207,6 +211,8 @@ def _numbers(axes, table, states, scale, norm, digits: int) -> None:
 def scaling(table: dict, name: str, prefix: str) -> list[tuple[str, str]]:
     """(words, chart) of a table of scaling: the figures with the room that the gauge gives, deltas with the gauge, and efficiencies."""
     counts, base = table["nodes"], table["baseline"]
+    if len(counts) < 2:
+        return []
     configs, sign = table["configs"], 1 if table["direction"] == "lower" else -1
     figures, deltas, efficiencies = [], [], []
     gauges = {config: part["gauge"] for config, part in configs.items() if part.get("gauge")}
@@ -224,7 +230,7 @@ def scaling(table: dict, name: str, prefix: str) -> list[tuple[str, str]]:
         label = "within the gauge of %.2f %%" % widest
         band = {"name": label, "low": [cell["value"] if cell else float("nan") for cell in configs[base]["cells"]], "high": room}
         flat = {"name": label, "low": [0.0] * len(counts), "high": [widest] * len(counts)}
-    out = [("figures", nodes(prefix + "v", "%s over nodes" % name, figures, counts, table.get("unit") or "figure", band))]
+    out = [("figures over nodes", nodes(prefix + "v", "%s over nodes" % name, figures, counts, table.get("unit") or "figure", band))]
     if any(value for one in deltas for value in one["values"]):
         out.append(("delta to %s" % base, nodes(prefix + "d", "%s: delta to %s" % (name, base), deltas, counts, "% worse", flat, (0.0, base))))
     out.append(("strong-scaling efficiency", nodes(prefix + "e", "%s: strong-scaling efficiency" % name, efficiencies, counts, "%", None, (100.0, "ideal"))))

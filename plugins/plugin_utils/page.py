@@ -37,6 +37,7 @@ table{border-collapse:collapse;background:var(--card);font-size:13px;font-varian
 th,td{border:1px solid var(--line);padding:3px 8px;text-align:left;vertical-align:top}th{background:var(--head)}td.n{text-align:right}
 th.from{min-width:260px}td.odd{background:var(--warnbg);font-weight:600}.wide{overflow-x:auto;margin:6px 0}
 .matrix td,.matrix th{padding:2px 5px;text-align:right;font-size:11px}
+.maps{display:flex;flex-wrap:wrap;gap:0 16px}.maps>section{max-width:100%;min-width:0}
 .charts{display:grid;grid-template-columns:repeat(auto-fit,minmax(min(440px,100%),1fr));gap:14px}
 figure{margin:0;background:var(--card);border:1px solid var(--line);border-radius:8px;padding:10px;min-width:0}figcaption{font-size:14px;margin-bottom:4px}
 svg{display:block;width:100%;height:auto}svg.map{min-width:var(--least);max-width:calc(var(--least) * 1.1)}details{margin:6px 0}

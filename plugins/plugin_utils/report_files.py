@@ -126,11 +126,12 @@ def moment_text(moment: float | None) -> str | None:
 def perflogs(data: dict, moment: float) -> dict[str, str]:
     """name of the file -> a line per pair, with the limit as reference: a bandwidth may not fall below it, a latency not rise above it."""
     out: dict[str, list[str]] = {}
+    when = moment_text(moment)
     for one in data["verdict"].get("verdicts") or []:
         name = "%s_%s" % (one["test"], one["fabric"])
         lower = verdicts.kind(one["test"]) == "bw"
         out.setdefault(name, [perflog_head(name)]).append(perflog_line(
-            ["fail" if one["status"] == "fail" else "pass", moment_text(moment),
+            ["fail" if one["status"] == "fail" else "pass", when,
              "%s, %s to %s" % (one["metric"] if one.get("metric") else one["test"], one["client"], one["server"]),
              "builtin", int(moment), 1 if one["status"] == "fail" else 0, "%s,%s" % (one["server"], one["client"]), name, 2, 1, one["fabric"],
              one["value"], one["unit"], one.get("limit_value") or 0, 0 if lower and one.get("limit_value") else None,

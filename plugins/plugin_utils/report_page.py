@@ -32,6 +32,7 @@ def html(data: dict, pictures: bool | None = None) -> str:
         missing=charts.MISSING, first=FIRST, repeats=_repeats(found), failed=_failed(found), matrices=_matrices(data, pictures),
         curves=[(curve, _curve(number, curve) if pictures else "") for number, curve in enumerate(data["curves"])],
         benchmarks=_benchmarks(data["benchmark"], pictures), size_text=charts.size_text,
+        testbed_keys=[key for key in report.TESTBED if any(column["properties"].get(key) for column in data["testbed"])],
         active=sum(port.get("state") == "ACTIVE" for port in data["ports"]),
         rows={kind: [row for row in data["versions"] if row["kind"] == kind] for kind in ("esxi", "guest")},
         columns={"esxi": ["ESXi", "build", "driver", "MFT", "PSID", "firmware", "BIOS", "machine", "PCI"],
@@ -56,7 +57,7 @@ def _repeats(found: list[dict]) -> dict:
 def _curve(number: int, curve: dict) -> str:
     printed = curve["paper"]
     reference = printed and {"name": "the paper, Figure %d" % printed["figure"], "sizes": printed["sizes"], "values": printed["values"]}
-    ours = {"name": "median of %d pairs, bars from lowest to highest" % curve["pairs"], "sizes": curve["sizes"], "values": curve["median"], "low": curve["low"],
+    ours = {"name": "median of %d pairs, bars from lowest to highest" % curve["pairs"] if curve["pairs"] > 1 else "one pair", "sizes": curve["sizes"], "values": curve["median"], "low": curve["low"],
             "high": curve["high"]}
     return charts.sizes("curve%d" % number, curve["title"], [ours], curve["unit"], reference, verdicts.kind(curve["test"]) == "lat")
 
@@ -83,7 +84,7 @@ def _matrices(data: dict, pictures: bool) -> list[dict]:
             lower = verdicts.kind(test) == "lat"
             svg = charts.matrix("map%d" % len(out), title, hosts, values, states, unit, lower, limit) if pictures and len(hosts) > 1 else ""
             out.append({"title": title, "unit": unit, "hosts": hosts, "values": values, "states": states, "tabled": len(hosts) <= TABLED,
-                        "svg": svg.replace("<svg ", '<svg class="map" style="--least:%dpx" ' % min(900, 44 * min(len(hosts), charts.NUMBERED) + 110), 1),
+                        "svg": svg.replace("<svg ", '<svg class="map" style="--least:%dpx" ' % (90 * charts.matrix_width(len(hosts))), 1),
                         "by_host": [] if len(hosts) <= TABLED else _by_host(hosts, values, lower)[:SHOWN]})
     return out
 
@@ -113,7 +114,7 @@ def _benchmarks(found: dict, pictures: bool) -> dict:
                    "values": [row["statistics"]["median"] for row in entry["sizes"] if row["size"]],
                    "low": [row["statistics"]["min"] for row in entry["sizes"] if row["size"]],
                    "high": [row["statistics"]["max"] for row in entry["sizes"] if row["size"]]} for entry in entries]
-        title = "%s, %d processes per node" % (name, ppn)
+        title = "%s, %d process%s per node" % (name, ppn, "" if ppn == 1 else "es")
         # Bandwidths and times of MPI span as many powers as sizes do.
         curves.append({"title": title, "unit": entries[0]["unit"], "series": series,
                        "svg": charts.sizes("mpi%d" % number, title, series, entries[0]["unit"], None, True) if pictures else ""})
@@ -140,7 +141,7 @@ PAGE = """
 </ul>{% else %}<p>Nobody is to blame: no host failed, nothing is out of line{% if summary.warned %}; single warnings are listed below{% endif %}.</p>{% endif %}
 </section></div>
 <ul class="facts">
-<li><b>{{ rows.esxi|length }}</b> ESXi hosts</li><li><b>{{ rows.guest|length }}</b> guests</li><li><b>{{ active }}</b> ports active</li>
+<li><b>{{ rows.esxi|length }}</b> ESXi hosts</li><li><b>{{ rows.guest|length }}</b> guests</li>{% if data.ports %}<li><b>{{ active }}</b> ports active</li>{% endif %}
 {% if summary %}<li><b>{{ summary.passed }}</b> passed</li><li><b>{{ summary.warned }}</b> with a warning</li><li><b>{{ summary.failed }}</b> failed</li>
 {% endif %}
 <li><b>{{ data.failures|length }}</b> hosts failed</li>
@@ -171,7 +172,7 @@ PAGE = """
 <td>{{ row.limit }}</td><td class="soft">{{ row.limit_from }}</td></tr>
 {% endfor %}{% endfor %}
 </table>{% endcall %}
-{% if failed.rows %}<details><summary>{{ summary.failed }} failed measurements</summary>
+{% if failed.rows %}<details><summary>Failed measurements: {{ summary.failed }}</summary>
 {% call wide('Failed measurements') %}<table><tr><th>fabric</th><th>test</th><th>pair</th><th>value</th><th>why</th></tr>
 {% for one, said in failed.rows %}<tr><td>{{ fabrics.get(one.fabric, one.fabric) }}</td><td>{{ about(one.test)[0] }}</td>
 <td>{{ one.client }} to {{ one.server }}</td>
@@ -179,14 +180,15 @@ PAGE = """
 <td>{{ said }}{% if one.error and one.error.hint %}. Try: {{ one.error.hint }}{% endif %}</td></tr>
 {% endfor %}</table>{% endcall %}{% if failed.more %}<p>And {{ failed.more }} more in report.json.</p>{% endif %}</details>{% endif %}
 {% if warnings %}
-<details><summary>{{ warnings|length + more_warnings }} warnings of measurements</summary>
+<details><summary>Warnings of measurements: {{ warnings|length + more_warnings }}</summary>
 {% call wide('Warnings') %}<table><tr><th>fabric</th><th>test</th><th>pair</th><th>warning</th></tr>
 {% for one, warning in warnings %}<tr><td>{{ fabrics.get(one.fabric, one.fabric) }}</td><td>{{ about(one.test)[0] }}</td>
 <td>{{ one.client }} to {{ one.server }}</td><td>{{ warning.text }}</td></tr>
 {% endfor %}</table>{% endcall %}{% if more_warnings %}<p>And {{ more_warnings }} more in report.json.</p>{% endif %}</details>
 {% endif %}
 <h2 id="pairs">Pairs</h2>
-{% for map in matrices %}<h3>{{ map.title }} ({{ map.unit }})</h3>
+<div class="maps">
+{% for map in matrices %}<section><h3>{{ map.title }} ({{ map.unit }})</h3>
 {% if map.svg %}<figure><div class="wide" tabindex="0" role="region" aria-label="{{ map.title }}, chart">{{ map.svg|safe }}</div></figure>{% endif %}
 {% if map.tabled %}<details{{ '' if map.svg else ' open' }}><summary>As a table</summary>
 {% call wide(map.title) %}<table class="matrix"><tr><th></th>{% for host in map.hosts %}<th>{{ host }}</th>{% endfor %}</tr>
@@ -200,12 +202,13 @@ PAGE = """
 {% call wide(map.title) %}<table><tr><th>host</th><th>median over its partners</th><th>worst partner</th><th>value</th></tr>
 {% for host, middle, partner, value in map.by_host %}<tr><td>{{ host }}</td><td class="n">{{ '%.2f'|format(middle) }}</td><td>{{ partner }}</td>
 <td class="n">{{ '%.2f'|format(value) }}</td></tr>{% endfor %}</table>{% endcall %}<p class="small">Every pair is in pairs.csv.</p></details>{% endif %}
-{% endfor %}
+</section>{% endfor %}
+</div>
 {% endif %}
 {% if curves %}
 <h2 id="curves">Curves over message size</h2>
 <div class="charts">{% for curve, svg in curves %}<figure><figcaption><b>{{ curve.title }}</b>
-<span class="soft small">{{ curve.pairs }} pairs{{ '; source: ' ~ data.source if notice }}</span></figcaption>{{ svg|safe }}
+<span class="soft small">{{ curve.pairs }} pair{{ 's' if curve.pairs != 1 }}{{ '; source: ' ~ data.source if notice }}</span></figcaption>{{ svg|safe }}
 <details><summary>As a table</summary>{% call wide(curve.title) %}<table><tr><th>bytes</th><th>median {{ curve.unit }}</th><th>lowest</th><th>highest</th>
 {% if curve.paper %}<th>the paper</th>{% endif %}</tr>
 {% for size in curve.sizes %}<tr><td class="n">{{ size_text(size) }}</td><td class="n">{{ '%.2f'|format(curve.median[loop.index0]) }}</td>
@@ -215,8 +218,8 @@ PAGE = """
 {% endif %}
 {% if data.benchmark %}
 <h2 id="benchmarks">MPI benchmarks and applications</h2>
-<p class="soft small">{{ data.benchmark.backend }} {{ data.benchmark.mpi.family }} {{ data.benchmark.mpi.version }}
-{% if data.benchmark.device %}; UCX on {{ data.benchmark.device }}{% endif %}</p>
+<p class="soft small">{{ data.benchmark.backend }} {{ data.benchmark.mpi.family }} {{ data.benchmark.mpi.version }}{% if data.benchmark.device %}; UCX on
+{{ data.benchmark.device }}{% endif %}</p>
 {% if data.benchmark.summary %}
 {% call wide('Benchmark results') %}<table><tr><th>benchmark</th><th>nodes</th><th>processes per node</th><th>runs that succeeded</th><th>mean</th>
 <th>median</th>
@@ -253,7 +256,7 @@ PAGE = """
 <h2 id="testbed">Testbed</h2>
 {% call wide('Testbed') %}<table><tr><th></th>{% for column in data.testbed %}
 <th>{{ column.name }}<br><span class="soft">{{ column.hosts }} machines</span></th>{% endfor %}</tr>
-{% for key in data.testbed[0].properties %}<tr><th>{{ key }}</th>{% for column in data.testbed %}<td>
+{% for key in testbed_keys %}<tr><th>{{ key }}</th>{% for column in data.testbed %}<td>
 {% for entry in column.properties.get(key, []) %}{{ entry.value }}{% if column.properties[key]|length > 1 %}
  <span class="soft">({{ entry.hosts }})</span><br>{% endif %}
 {% else %}<span class="soft">not read</span>{% endfor %}</td>{% endfor %}</tr>

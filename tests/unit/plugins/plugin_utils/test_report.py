@@ -243,10 +243,10 @@ def test_benchmarks_are_part_of_the_report():
                 summary=[dict(benchmark="mbw_mr", nodes=2, ppn=44, processes=88, runs=2, successful=1, unit="MB/s", direction="higher", statistics=statistics,
                               sizes=[dict(size=size, statistics=statistics) for size in (1, 8)])])
     cell = dict(nodes=2, efficiency=100.0, efficiency_interval=[100.0, 100.0])
-    study = dict(tables={"mbw_mr.ib": {"direction": "higher", "nodes": [2], "baseline": "BM.48", "formulas": {}, "configs": {
-        "BM.48": {"processes": 48, "gauge": None, "gauge_paper": None, "cells": [dict(cell, value=13000.0)]},
+    study = dict(tables={"mbw_mr.ib": {"direction": "higher", "nodes": [2, 4], "baseline": "BM.48", "formulas": {}, "configs": {
+        "BM.48": {"processes": 48, "gauge": None, "gauge_paper": None, "cells": [dict(cell, value=13000.0), None]},
         "VM.44": {"processes": 44, "gauge": 8.33, "gauge_paper": 8.33, "cells": [dict(
-            cell, value=12000.0, delta=7.69, delta_interval=[7.0, 8.4], against_gauge="within as printed, undecided by rounding")]}}}},
+            cell, value=12000.0, delta=7.69, delta_interval=[7.0, 8.4], against_gauge="within as printed, undecided by rounding"), None]}}}},
         claims=[], over_the_gauge=[])
     variables = {"vm01": {"benchmark_result": done, "benchmark_study_result": study}, "vm02": {"benchmark_result": done, "benchmark_study_result": study}}
     assert report.subjects(variables, ["vm01", "vm02"], set()) == ["vm01", "vm02"]
