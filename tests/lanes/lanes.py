@@ -240,7 +240,7 @@ def vsphere_8(run: Run) -> None:
     """The vSphere modules with the pyVmomi before the newest, against every version of the API that the collection works with."""
     venv = core_venv(run, "vsphere-8", other_python(PYTHONS["2.19"]))
     for version in ("7.0.0.0", "7.0.3.0", "8.0.3.0", "9.1.0.0"):
-        pytest(run, venv, "tests/integration/lab/test_vsphere_modules.py", VHPC_API_VERSION=version, **by_path())
+        pytest(run, venv, *("tests/integration/lab/test_vsphere_%s.py" % name for name in ("modules", "refusals")), VHPC_API_VERSION=version, **by_path())
     pytest(run, venv, "tests/faces", "-k", "vsphere", **by_path())
     run.note = "pyvmomi 8.0.3.0.1; API 7.0.0, 7.0.3, 8.0.3, 9.1"
 
