@@ -13,6 +13,8 @@ FORMAT = 1
 # figures are printed with few digits, and a fleet that repeats itself to the last of them has no scatter at all.
 SIGMAS = 3.0
 LEAST_PERCENT = 1.0
+# perftest prints two digits: two figures that differ by the last of them may be the same.
+LAST_DIGIT = 0.01
 # The median of absolute deviations of a normal sample is this many times smaller than its standard deviation.
 TO_SIGMA = 1.4826
 VERSIONS = ("ESXi", "build", "driver", "MFT", "firmware", "BIOS", "OS", "kernel", "OFED", "MPI", "UCX", "CPU")
@@ -55,7 +57,7 @@ def _sigma(one: dict | None, spread: float) -> float:
     return spread
 
 
-def _judge(row: dict, old: float | None, new: float | None, sigma: float, lower_is_better: bool) -> dict:
+def _judge(row: dict, old: float | None, new: float | None, sigma: float, lower_is_better: bool, digit: float = LAST_DIGIT) -> dict:
     """Add how a figure changed: worse, better or same, and the room that noise has."""
     if row["before_status"] is None or row["after_status"] is None:
         return dict(row, change="incomparable", worse_percent=None, noise_percent=None)
@@ -63,7 +65,7 @@ def _judge(row: dict, old: float | None, new: float | None, sigma: float, lower_
         same = old is None and new is None
         return dict(row, change="same" if same else "better" if old is None else "worse", worse_percent=None, noise_percent=None)
     worse = stats.below(new, old) * (-1 if lower_is_better else 1)
-    noise = max(100.0 * SIGMAS * sigma / abs(old) if old else 0.0, LEAST_PERCENT)
+    noise = max(100.0 * max(SIGMAS * sigma, 1.01 * digit) / abs(old) if old else 0.0, LEAST_PERCENT)
     change = "same" if abs(worse) <= noise else "worse" if worse > 0 else "better"
     return dict(row, change=change, worse_percent=round(worse, 3), noise_percent=round(noise, 3))
 
@@ -102,7 +104,7 @@ def _benchmarks(before: dict, after: dict) -> list[dict]:
                "before_status": one and ("fail" if one["successful"] < one["runs"] else "pass"),
                "after_status": two and ("fail" if two["successful"] < two["runs"] else "pass")}
         sigma = sum(_sigma(found and {"repeats": found["statistics"]}, 0.0) ** 2 for found in (one, two)) ** 0.5
-        out.append(_judge(row, row["before"], row["after"], sigma, (two or one)["direction"] == "lower"))
+        out.append(_judge(row, row["before"], row["after"], sigma, (two or one)["direction"] == "lower", 0.0))
     return out
 
 

@@ -316,7 +316,7 @@ COMPARISON = """
 {% for row in rows[:shown] %}<tr><td>{{ fabrics.get(row.fabric, row.fabric) }}</td><td>{{ about(row.test)[0] if row.fabric else row.test }}</td>
 <td>{{ row.what }}</td>
 <td class="n">{{ number(row.before) }}</td><td class="n">{{ number(row.after) }} {{ row.unit }}</td>
-<td class="nowrap">{% if row.worse_percent is not none %}{{ '%.2f'|format(row.worse_percent|abs) }} % {{ 'worse' if row.worse_percent > 0 else 'better' }}
+<td class="nowrap">{% if row.worse_percent is not none %}{{ 'within noise: ' if row.change == 'same' }}{{ '%.2f'|format(row.worse_percent|abs) }} % {{ 'worse' if row.worse_percent > 0 else 'better' }}
 {% else %}{{ row.change }}{% endif %}</td>
 <td class="n">{% if row.noise_percent is not none %}&plusmn; {{ '%.2f'|format(row.noise_percent) }} %{% endif %}</td>
 <td>{{ mark(row.before_status) if row.before_status }}</td><td>{{ mark(row.after_status) if row.after_status }}</td></tr>

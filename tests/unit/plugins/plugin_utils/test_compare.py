@@ -127,3 +127,18 @@ def test_reports_without_a_figure_in_common_say_so():
     empty = json.loads(json.dumps(report.gather({"a": {}}, ["a"], "t", "measured", "now")))
     found = compare.compare(empty, empty)
     assert found["verdict"] == {"status": "none", "text": "No figure is in both reports."} and "None." in report_page.comparison(found)
+
+
+def test_the_last_digit_that_perftest_prints_is_no_change():
+    def at(latency):
+        data = run(1, hosts=HOSTS[:2])
+        for one in data["verdict"]["verdicts"]:
+            if one["test"] == "send_lat":
+                one.update(value=latency, repeats=None)
+        return data
+
+    def changes(old, new):
+        return [row["change"] for row in compare.compare(at(old), at(new))["fleet"] if row["test"] == "send_lat"]
+
+    assert changes(0.93, 0.94) == changes(0.94, 0.93) == ["same"]
+    assert (changes(0.93, 0.95), changes(0.95, 0.93)) == (["worse"], ["better"])
