@@ -337,6 +337,8 @@ def plan_reload(guest, changes, view):
     replaced = view["install"] or view["rebuild"]
     if not replaced and found["loaded"] is not False or params["reload"] == "none":
         return
+    if not replaced:
+        refuse_unsigned(guest)
     standing = uses.of_driver(guest.system) if params["reload"] == "openibd" else []
     if params["reload"] == "openibd" and not standing:
         view["reload"] = True

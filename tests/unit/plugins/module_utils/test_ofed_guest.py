@@ -351,6 +351,11 @@ def test_unsigned_modules_do_not_replace_the_running_ones_under_secure_boot(tree
     with pytest.raises(RdmaError) as err:
         run(tree)
     assert err.value.code == "SECURE_BOOT" and not log(tree, "openibd.log")
+    # Nor does a reboot bring them, now or on a later run.
+    for check in (True, False):
+        with pytest.raises(RdmaError) as err:
+            run(tree, check=check, reload="reboot")
+        assert err.value.code == "SECURE_BOOT"
     (tree.root / "signer").write_text("Mellanox Technologies signing key\n")
     assert run(tree)["ofed"]["loaded"] is True
 
