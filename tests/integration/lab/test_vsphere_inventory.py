@@ -163,3 +163,45 @@ def test_the_inventory_drives_the_role_from_a_template_to_running_vms(tmp_path, 
         assert (guest.hostName, guest.ipAddress) == ("node-%d" % number, "192.168.9.%d" % number)
         assert (vm.host, vm.power, vm.cpus, vm.latency) == ("esxi%02d" % number, "on", 44, "high")
         assert [(one.dynamic, one.label, one.bdf) for one in vm.devices] == [(True, "rdma-ib", "0000:3b:00.0"), (True, "rdma-roce", "0000:3b:00.1")]
+
+
+SECRETS = """
+- hosts: localhost
+  gather_facts: false
+  module_defaults:
+    group/vhpc.rdma.vsphere: "{{ login }}"
+  tasks:
+    - vhpc.rdma.host_pci_info:
+        esxi_hostname: esxi01
+    - vhpc.rdma.vm_tuning:
+        vms: [{name: vm01}, {name: vm02}]
+        cpus: 8
+    - vhpc.rdma.vm_power:
+        name: nobody
+      ignore_errors: true
+"""
+
+
+def test_neither_cookie_nor_password_lands_on_disk_or_in_the_output(tmp_path, vcenter):
+    """With everything that Ansible can say and log, in a home of its own: one login for each task, gone with it."""
+    world, face, login = vcenter
+    seen, answer, home = set(), face.answer, tmp_path / "home"
+    home.mkdir()
+
+    def watched(body, sid, action):
+        seen.add(sid)
+        return answer(body, sid, action)
+
+    face.answer = watched
+    (tmp_path / "login.json").write_text(json.dumps(dict(login=login)))
+    (tmp_path / "play.yml").write_text(SECRETS)
+    done = tool("ansible-playbook", "-vvvv", "--diff", "-i", "localhost,", "-c", "local", "-e", "@%s" % (tmp_path / "login.json"), str(tmp_path / "play.yml"),
+                LAB_PASSWORD=world.vcenter["password"], HOME=str(home), ANSIBLE_HOME=str(home / ".ansible"), TMPDIR=str(home), ANSIBLE_LOG_PATH=str(home / "log"),
+                ANSIBLE_KEEP_REMOTE_FILES="1", ANSIBLE_CACHE_PLUGIN="jsonfile", ANSIBLE_CACHE_PLUGIN_CONNECTION=str(home / "facts"))
+    assert done.returncode == 0 and world.vms["vm02"].cpus == 8, done.stdout + done.stderr
+    asked = [line["what"] for line in world.journal if "this" in line]
+    assert asked.count("Login") == asked.count("Logout") == 3 and not face.sessions
+    assert len(seen) >= 3 and (home / "log").stat().st_size > 1000
+    texts = [done.stdout, done.stderr] + [path.read_text(errors="replace") for path in home.rglob("*") if path.is_file()]
+    for secret in (*seen, world.vcenter["password"]):
+        assert not any(secret in text for text in texts)

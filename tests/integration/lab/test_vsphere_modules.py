@@ -67,6 +67,17 @@ def test_login_and_certificates(site):
     assert not site.face.sessions or all(not s.user for s in site.face.sessions.values() if hasattr(s, "user"))
 
 
+def test_credentials_from_the_environment_and_one_login_for_a_task(site, monkeypatch):
+    site = site()
+    for option, name in (("hostname", "VMWARE_HOST"), ("port", "VMWARE_PORT"), ("username", "VMWARE_USER"), ("password", "VMWARE_PASSWORD")):
+        monkeypatch.setenv(name, str(site.login.pop(option)))
+    monkeypatch.setenv("VMWARE_VALIDATE_CERTS", "false")
+    site.login.pop("ca_file")
+    assert site.ok("host_power_policy")["changed"]
+    lines = asked(site)
+    assert lines.count("Login") == lines.count("Logout") == 1 and not site.face.sessions
+
+
 def test_unknown_host_names_those_there(site):
     site = site()
     result = site.failed("host_pci_info", "esxi77")
