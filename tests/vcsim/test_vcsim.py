@@ -18,7 +18,7 @@ import sys
 
 import pytest
 from ansible_collections.vhpc.rdma.plugins.module_utils.errors import RdmaError
-from ansible_collections.vhpc.rdma.plugins.plugin_utils.vsphere import lookup, session, tasks
+from ansible_collections.vhpc.rdma.plugins.plugin_utils.vsphere import datastore, lookup, session, tasks
 
 VM = ["DC0_C0_RP0_VM%d" % number for number in range(3)]
 
@@ -104,6 +104,20 @@ def test_a_session_that_another_one_ends(vcenter):
         tasks.wait(link, task, "power off", VM[0], 20)
         assert link.logins == 4
     assert vcenter.ok("vm_power", name=VM[0], state="present")["vm"]["power"] == "off"
+
+
+def test_a_file_for_a_datastore(vcenter, tmp_path):
+    (tmp_path / "driver.zip").write_bytes(bytes(range(256)) * 1000)
+    with session.connect(dict(vcenter.login, validate_certs=True, timeout=20)) as link:
+        host = lookup.find_host(link, "DC0_C0_H0")
+        datastore.upload(link, host, str(tmp_path / "driver.zip"), "/vmfs/volumes/LocalDS_0/depot/driver 1.zip", "DC0_C0_H0")
+        store = next(one for one in link.read(host, "datastore")["datastore"])
+        landed = os.path.join(link.read(store, "info.url")["info.url"], "depot", "driver 1.zip")
+        with open(landed, "rb") as found:
+            assert found.read() == (tmp_path / "driver.zip").read_bytes()
+        with pytest.raises(RdmaError) as caught:
+            datastore.upload(link, host, str(tmp_path / "driver.zip"), "/vmfs/volumes/nowhere/driver.zip", "DC0_C0_H0")
+    assert caught.value.where == "DC0_C0_H0" and "404" in caught.value.why and "datastore" in caught.value.hint
 
 
 def test_what_the_simulator_has_not_is_an_error_with_a_place(vcenter):
