@@ -12,31 +12,35 @@ no host is ever busy with two measurements. Every host computes the same schedul
 from ansible_collections.vhpc.rdma.plugins.module_utils.errors import RdmaError
 
 
-def rounds(names):
-    """Rounds of (server, client) pairs. The order of names does not matter; how often a host is server is balanced."""
+def _circle(names):
+    """The hosts in the order of the circle, with a place for nobody when they are odd in number."""
     hosts = sorted(names)
-    twice = sorted(set(name for name in hosts if hosts.count(name) > 1))
+    twice = sorted(set(one for one, two in zip(hosts, hosts[1:]) if one == two))
     if twice:
         raise RdmaError("make the schedule of pairs", why="named more than once: %s" % ", ".join(twice), hint="name every host once", code="SCHEDULE")
-    if len(hosts) < 2:
-        return []
-    circle = hosts + ([None] if len(hosts) % 2 else [])
-    size, out = len(circle), []
-    for turn in range(size - 1):
-        rest = circle[1:]
-        rest = rest[-turn:] + rest[:-turn] if turn else rest
-        table = [circle[0]] + rest
-        pairs = []
-        for place in range(size // 2):
-            one, two = table[place], table[size - 1 - place]
-            if one is None or two is None:
-                continue
-            # The fixed host of the circle changes sides with the round; for the others the side follows from the places.
-            if (turn if place == 0 else place) % 2:
-                one, two = two, one
-            pairs.append((one, two))
-        out.append(pairs)
-    return out
+    return hosts + ([None] if len(hosts) % 2 else []) if len(hosts) > 1 else []
+
+
+def _turn(circle, turn):
+    """The pairs (server, client) of one round."""
+    size, rest = len(circle), circle[1:]
+    table = [circle[0]] + (rest[-turn:] + rest[:-turn] if turn else rest)
+    pairs = []
+    for place in range(size // 2):
+        one, two = table[place], table[size - 1 - place]
+        if one is None or two is None:
+            continue
+        # The fixed host of the circle changes sides with the round; for the others the side follows from the places.
+        if (turn if place == 0 else place) % 2:
+            one, two = two, one
+        pairs.append((one, two))
+    return pairs
+
+
+def rounds(names):
+    """Rounds of (server, client) pairs. The order of names does not matter; how often a host is server is balanced."""
+    circle = _circle(names)
+    return [_turn(circle, turn) for turn in range(len(circle) - 1)]
 
 
 def chosen(names, pattern="all", hub="", given=()):
@@ -89,8 +93,12 @@ def sample(total, count=0):
 
 def pairs(names, count=0, given=None):
     """Pairs in the order of their rounds: (round, server, client); of count rounds, or of all. given: the pairs of another pattern than all."""
-    table = rounds(names) if given is None else rounds_of(given)
-    return [(number, server, client) for number in sample(len(table), count) for server, client in table[number]]
+    if given is not None:
+        table = rounds_of(given)
+        return [(number, server, client) for number in sample(len(table), count) for server, client in table[number]]
+    # Only the rounds that are walked are made: all of thousands of hosts would take a guest's memory.
+    circle = _circle(names)
+    return [(number, server, client) for number in sample(max(len(circle) - 1, 0), count) for server, client in _turn(circle, number)]
 
 
 def walk(names, me, count=0, given=None):

@@ -7,6 +7,7 @@ import itertools
 import os
 import random
 import re
+import time
 
 import pytest
 
@@ -184,3 +185,12 @@ def test_patterns_that_do_not_fit_are_refused(pattern, hub, given, words):
     with pytest.raises(RdmaError) as caught:
         schedule.chosen(["a", "b"], pattern, hub, given)
     assert words in caught.value.why
+
+
+def test_a_part_of_thousands_of_hosts_costs_little():
+    names = ["n%04d" % number for number in range(4096)]
+    began = time.time()
+    steps = schedule.walk(names, "n0003", 9)
+    assert len(steps) == 9 and len(set(step["partner"] for step in steps)) == 9 and time.time() - began < 2
+    small = names[:64]
+    assert schedule.pairs(small, 5) == [(number, server, client) for number in schedule.sample(63, 5) for server, client in schedule.rounds(small)[number]]
