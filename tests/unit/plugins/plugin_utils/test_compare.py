@@ -90,8 +90,9 @@ def test_what_changed_for_everybody_is_said_of_the_fleet():
 
 
 def test_new_failures_come_first_and_what_else_changed_is_there():
-    found = compare.compare(run(1, failed=["vm07"]), run(2, dead=[("vm01", "vm02")], failed=["vm03"], versions={"vm04": "5.14.0", "vm05": "5.14.0"}))
-    assert [row["host"] for row in found["new_failures"]] == ["vm03"] and found["fixed"] == ["vm07"] and found["still_failing"] == []
+    before = run(1, failed=["vm06", "vm07"])
+    found = compare.compare(before, run(2, dead=[("vm01", "vm02")], failed=["vm03", "vm06"], versions={"vm04": "5.14.0", "vm05": "5.14.0"}))
+    assert [row["host"] for row in found["new_failures"]] == ["vm03"] and found["fixed"] == ["vm07"] and found["still_failing"] == ["vm06"]
     assert {(row["what"], row["after"]) for row in found["newly_failed"]} == {("vm01 and vm02", None)}
     assert found["versions"] == [{"what": "kernel", "before": "4.18.0-147", "after": "5.14.0", "hosts": ["vm04", "vm05"]}]
     html = report_page.comparison(found)

@@ -77,7 +77,8 @@ def test_a_performance_log_has_a_line_per_pair_with_its_limit_as_reference():
 
 @pytest.mark.parametrize("words", [
     ["-e", "vhpc_password=hunter2"], ["-e", '{"vhpc_vcenter": {"hostname": "vc", "password": "hunter2"}}'], ["--extra-vars=ansible_ssh_pass=hunter2"],
-    ["-eapi_token=hunter2"], ["--extra-vars", "vhpc_vcenter={'password': 'hunter2'}"], ["-e", "a=1 bmc_pw=hunter2"], ["-e", "{broken: [hunter2"],
+    ["-eapi_token=hunter2"], ["-e", "vc={a:hunter2}"],
+    ["--extra-vars", "vhpc_vcenter={'password': 'hunter2'}"], ["-e", "a=1 bmc_pw=hunter2"], ["-e", "{broken: [hunter2"],
     ["-e", "unbalanced='hunter2"], ["-i", "https://me:hunter2@inventory.example.org/"], ["-e", "proxy=http://me:hunter2@proxy:3128"],
     ["-e", '{"list": [{"secret": {"deep": "hunter2"}}]}'], ["-e", "hunter2"]])
 def test_no_secret_of_the_command_line_is_told(words):
