@@ -337,7 +337,7 @@ def shell(action: t.Any, params: dict) -> t.Iterator[t.Any]:
 
 @contextlib.contextmanager
 def _shell(action: t.Any, params: dict) -> t.Iterator[t.Any]:
-    if params["transport"] == "ssh" or (params["transport"] == "auto" and _ssh_answers(action) and not _locked_down(action, params)):
+    if params["transport"] == "ssh" or (params["transport"] == "auto" and not _locked_down(action, params) and _ssh_answers(action)):
         yield Shell(action, action.host)
         return
     with session.connect(params, action.host, "run esxcli through vCenter") as link:
@@ -354,7 +354,7 @@ def _locked_down(action: t.Any, params: dict) -> bool:
             host = lookup.find_host(link, params.get("esxi_hostname") or action.host)
             return str(link.read(host, "config.lockdownMode")["config.lockdownMode"] or OPEN) != OPEN
     except RdmaError:
-        return False  # SSH answers: whatever is wrong with vCenter is for the tasks that need it
+        return False  # whatever is wrong with vCenter is for the tasks that need it
 
 
 def _ssh_answers(action: t.Any) -> bool:

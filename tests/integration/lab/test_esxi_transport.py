@@ -83,6 +83,7 @@ def test_lockdown_mode_is_explained_and_auto_goes_around_it(dark, transport):
         assert done.code != 0 and host.boots == 0 and "login" in done.log
         return
     assert done.code == 0, done.log[-3000:]
+    assert not [entry for entry in here.world.journal if "no exception user" in entry["what"]]  # failed logins would lock root out
     assert host.boots == 1 and next(card for card in host.cards if card.vpi).link_type(1) == 1
 
 
