@@ -70,7 +70,7 @@ def test_the_guest_modules_run_on_every_python_that_ansible_core_takes(tmp_path)
     (tmp_path / "hosts.json").write_text(json.dumps({"all": {"hosts": hosts}}))
     env = environment(tmp_path, 2, str(tmp_path / "cp"))
     for out, changed in (("first", True), ("second", False)):
-        done = subprocess.run([str(Path(sys.executable).parent / "ansible-playbook"), "-i", "hosts.json", "play.yml", "-e", "out=" + out], cwd=tmp_path, env=env,
-                              stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=600, check=False)
+        done = subprocess.run([str(Path(sys.executable).parent / "ansible-playbook"), "-i", "hosts.json", "play.yml", "-e", "out=" + out], cwd=tmp_path,
+                              env=env, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=600, check=False)
         assert done.returncode == 0, done.stdout[-4000:]
         assert {version: json.loads((tmp_path / version / out).read_text()) for version in found} == dict.fromkeys(found, [changed, changed, ["ib", "roce"]])
