@@ -17,7 +17,7 @@ description:
   - Runs MPI benchmarks from this node, the first one, on all of O(hosts) by C(mpirun) with a hostfile. Run it on one host of the play.
     The nodes need to reach each other by SSH without a password, or by what else the site's MPI starts processes with.
   - Two back ends measure the same, the OSU micro-benchmarks 5.x to 7.x and the Intel MPI Benchmarks. They are looked for in O(path), the
-    packages C(mpitests-*), HPC-X, MLNX_OFED (C(/usr/mpi)), Spack, Intel MPI and the system, in this order.
+    packages C(mpitests-*), HPC-X, MLNX_OFED (C(/usr/mpi)), the stack of the role C(benchmark), Spack, Intel MPI and the system, in this order.
   - Processes are laid out in blocks by node, so that every pair of C(mbw_mr) crosses the fabric. Layouts that cannot be split in halves of
     nodes that send to each other are refused before anything runs.
   - UCX is pinned to the one port of O(fabric). It would use all ports of a node otherwise, and InfiniBand and RoCE are not one fabric.

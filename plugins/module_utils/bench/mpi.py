@@ -33,6 +33,7 @@ PLACES = (
     ("HPC-X", ("/opt/hpcx*/ompi/tests/osu-micro-benchmarks*", "/opt/hpcx*/ompi/tests/imb", "/opt/*/hpcx*/ompi/tests/osu-micro-benchmarks*",
                "/opt/*/hpcx*/ompi/tests/imb")),
     ("MLNX_OFED", ("/usr/mpi/gcc/openmpi*/tests/osu*", "/usr/mpi/gcc/openmpi*/tests/imb", "/usr/mpi/gcc/mvapich*/tests/osu*")),
+    ("the role's stack", ("/opt/vhpc_rdma/benchmark/view/libexec/osu-micro-benchmarks",)),
     ("Spack", ("/opt/spack/opt/spack/*/*/osu-micro-benchmarks-*/libexec/osu-micro-benchmarks", "/opt/spack/opt/spack/*/*/intel-mpi-benchmarks-*/bin",
                "/opt/spack/var/spack/environments/*/.spack-env/view/libexec/osu-micro-benchmarks",
                "/opt/view/libexec/osu-micro-benchmarks", "/opt/view/bin")),

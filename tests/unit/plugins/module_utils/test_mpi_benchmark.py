@@ -167,6 +167,25 @@ def test_programs_of_a_path_and_of_hpc_x(node):
     assert found["programs"]["mbw_mr"] == "/shared/osu/mpi/pt2pt/osu_mbw_mr"
 
 
+@pytest.mark.parametrize("program, launcher", [
+    ("usr/lib64/openmpi/bin/mpitests-osu_mbw_mr", "usr/lib64/openmpi/bin/mpirun"),
+    ("usr/lib64/mpi/gcc/openmpi4/tests/osu-micro-benchmarks/osu_mbw_mr", "usr/lib64/mpi/gcc/openmpi4/bin/mpirun"),
+    ("opt/hpcx-v2.18-gcc-mlnx_ofed/ompi/tests/osu-micro-benchmarks/osu_mbw_mr", "opt/hpcx-v2.18-gcc-mlnx_ofed/ompi/bin/mpirun"),
+    ("opt/mellanox/hpcx/ompi/tests/osu-micro-benchmarks-5.8/osu_mbw_mr", "opt/mellanox/hpcx/ompi/bin/mpirun"),
+    ("usr/mpi/gcc/openmpi-4.1.2a1/tests/osu-micro-benchmarks-5.6.2/osu_mbw_mr", "usr/mpi/gcc/openmpi-4.1.2a1/bin/mpirun"),
+    ("opt/vhpc_rdma/benchmark/view/libexec/osu-micro-benchmarks/mpi/pt2pt/osu_mbw_mr", "opt/vhpc_rdma/benchmark/view/bin/mpirun"),
+    ("opt/spack/opt/spack/linux-rhel8-zen2/gcc-9.3.0/osu-micro-benchmarks-5.7.1-abc/libexec/osu-micro-benchmarks/mpi/pt2pt/osu_mbw_mr", "usr/bin/mpirun"),
+    ("usr/local/libexec/osu-micro-benchmarks/mpi/pt2pt/standard/osu_mbw_mr", "usr/bin/mpirun")])
+def test_osu_is_found_where_sites_have_it_with_the_mpirun_that_belongs_to_it(node, program, launcher):
+    for name in ("mpirun", "mpitests-osu_mbw_mr"):
+        (node.root / BIN / name).unlink()
+    node.write(program, OSU.replace("{python}", sys.executable), 0o755)
+    node.write(launcher, MPIRUN.replace("{python}", sys.executable), 0o755)
+    found = run(node, nodes=[2], repeats=1)[0]
+    assert found["programs"]["mbw_mr"] == "/" + program and found["runs"][0]["success"]
+    assert found["mpi"]["mpirun"] in ("/" + launcher, "mpirun") and (found["mpi"]["mpirun"] == "/" + launcher or launcher == "usr/bin/mpirun")
+
+
 OWN = dict(command="/usr/bin/myapp case{processes} {repeat}", workdir="/shared/case", log="my.log", success="done",
            figure_of_merit=dict(regex=r"rate: ([\d.]+)", unit="it/s", direction="higher", pick="last"))
 
