@@ -62,7 +62,8 @@ options:
         C(log) (file in C(workdir) that holds the figures, standard output when left out), C(prepare) (commands before each run) and C(env).
       - C(parser) names a parser of the collection (V(openfoam), V(wrf), V(lammps), V(gromacs), V(namd), V(ucx)). Without it,
         C(figure_of_merit) has C(regex) (its first group is the number), C(unit), C(direction) (V(lower) or V(higher) is better) and C(pick) (V(last),
-        V(first), V(mean), V(median), V(min), V(max), V(sum)); C(success) is a regular expression that a good run prints; C(error), C(series) and C(discard) may be there.
+        V(first), V(mean), V(median), V(min), V(max), V(sum)); C(success) is a regular expression that a good run prints; C(error), C(series) and
+        C(discard) may be there.
     type: dict
     default: {}
   logs:
