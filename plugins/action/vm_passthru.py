@@ -45,8 +45,7 @@ class ActionModule(VsphereAction):
             self._read(link, items, params)
             for item in items:
                 self._plan(item, params)
-            if params["mode"] == "dynamic":
-                self._licences(link, items)
+            self._surroundings(link, items, params["mode"] == "dynamic")
             self._twice(items)
             self._consent(items, params)
             vm_batch.refuse(items, self.WHAT, self._hint(items))
@@ -59,7 +58,7 @@ class ActionModule(VsphereAction):
     def _read(self, link: t.Any, items: list[dict], params: dict) -> None:
         """What all of them need is read together; only what a host offers (QueryConfigTarget) is asked for each VM."""
         rows = lookup.find_vms(link, [item["name"] for item in items], vm_devices.VM_PATHS)
-        hosts = lookup.hosts_of(link, rows, ("name", "runtime.connectionState", "vm", *passthru.HOST_PATHS))
+        hosts = lookup.hosts_of(link, rows, ("name", "runtime.connectionState", "vm", "parent", *passthru.HOST_PATHS))
         for item, row in zip(items, rows):
             host = hosts[row["runtime.host"]._moId]
             item.update(row=row, vm=row["object"], host=host, plain=vm_devices.vm_plain(row), all=passthru.devices_of(host), targets={}, others={})
@@ -114,11 +113,17 @@ class ActionModule(VsphereAction):
             item["plan"]["problems"] = []
 
     @staticmethod
-    def _licences(link: t.Any, items: list[dict]) -> None:
+    def _surroundings(link: t.Any, items: list[dict], dynamic: bool) -> None:
+        """What the cluster does not do for a VM with such a device, and the licence of its host: told where one is to be attached."""
         asking = [item for item in items if item["plan"]["add"]]
-        if asking:
-            found = licences.of_hosts(link, [item["row"]["runtime.host"] for item in asking])
-            for item in asking:
+        if not asking:
+            return
+        clusters = lookup.clusters_of(link, [item["host"]["parent"] for item in asking])
+        found = licences.of_hosts(link, [item["row"]["runtime.host"] for item in asking]) if dynamic else {}
+        for item in asking:
+            parent = item["host"]["parent"]
+            item["plan"]["notes"] += vm_devices.cluster_notes([clusters[parent._moId]] if parent is not None and parent._moId in clusters else [], dynamic)
+            if dynamic:
                 item["plan"]["notes"].append(licences.words(item["host"]["name"], found[item["row"]["runtime.host"]._moId]))
 
     @staticmethod

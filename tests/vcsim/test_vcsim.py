@@ -18,7 +18,7 @@ import sys
 
 import pytest
 from ansible_collections.vhpc.rdma.plugins.module_utils.errors import RdmaError
-from ansible_collections.vhpc.rdma.plugins.plugin_utils.vsphere import datastore, lookup, session, tasks
+from ansible_collections.vhpc.rdma.plugins.plugin_utils.vsphere import datastore, licences, lookup, session, tasks
 
 VM = ["DC0_C0_RP0_VM%d" % number for number in range(3)]
 
@@ -53,6 +53,10 @@ def test_look_up(vcenter):
     with session.connect(dict(vcenter.login, validate_certs=True, timeout=20)) as link:
         hosts, vms = lookup.site(link)
         assert [one["name"] for one in vms] == VM and {one["cluster"] for one in hosts} == {"DC0_C0"} and len(hosts) == 3
+        parent = link.read(lookup.find_host(link, "DC0_C0_H0"), "parent")["parent"]
+        assert list(lookup.clusters_of(link, [parent, parent]).values()) == [dict(name="DC0_C0", ha=False, drs=True)]
+        licence, = licences.of_hosts(link, [lookup.find_host(link, "DC0_C0_H0")]).values()
+        assert (licence["name"], licence["edition"]) == ("Evaluation Mode", "eval") and "dvs" in licence["features"]
 
 
 def test_power(vcenter):

@@ -46,7 +46,7 @@ def words(host: str, licence: dict | None) -> str:
 
 
 def of_hosts(session: t.Any, hosts: t.Iterable[t.Any]) -> dict[str, dict | None]:
-    """id of a host -> its licence, None where it cannot be read; two requests however many hosts."""
+    """id of a host -> its licence, None where it cannot be read; two requests where the server tells all at once."""
     out: dict[str, dict | None] = {host._moId: None for host in hosts}
     manager = session.content.licenseManager
     if manager is None:
@@ -59,6 +59,9 @@ def of_hosts(session: t.Any, hosts: t.Iterable[t.Any]) -> dict[str, dict | None]
         for one in assignments.QueryAssignedLicenses():
             if one.entityId in out and one.assignedLicense is not None:
                 out[one.entityId] = licence_plain(one.assignedLicense)
+        for moid in [moid for moid, licence in out.items() if licence is None]:  # a server need not tell all of them at once
+            for one in assignments.QueryAssignedLicenses(moid):
+                out[moid] = licence_plain(one.assignedLicense) if one.assignedLicense is not None else None
     except (RdmaError, _session.vim.fault.NoPermission) as err:
         if isinstance(err, _session.vim.fault.NotAuthenticated) or isinstance(err, RdmaError) and err.code != "NO_PERMISSION":
             raise

@@ -102,6 +102,23 @@ def hosts_of(session: t.Any, rows: t.Iterable[dict], paths: tuple[str, ...]) -> 
     return {row["object"]._moId: row for row in session.read_many(hosts.values(), list(paths))}
 
 
+def clusters_of(session: t.Any, parents: t.Iterable[t.Any]) -> dict[str, dict]:
+    """id -> name, ha and drs (whether they are on) of the clusters among these compute resources that the user may read: one request."""
+    found = {one._moId: one for one in parents if isinstance(one, _session.vim.ClusterComputeResource)}
+    out: dict[str, dict] = {}
+    try:
+        rows = session.read_many(found.values(), ["name", "configurationEx"])
+    except RdmaError as err:
+        if err.code != "NO_PERMISSION":
+            raise
+        return out
+    for row in rows:
+        config = row["configurationEx"]
+        das, drs = getattr(config, "dasConfig", None), getattr(config, "drsConfig", None)
+        out[row["object"]._moId] = dict(name=row["name"], ha=bool(das and das.enabled), drs=bool(drs and drs.enabled))
+    return out
+
+
 def vms_of(session: t.Any, host: t.Any) -> list[dict]:
     """name and power state of every VM on the host but the cluster services' own."""
     rows = session.read_many(session.read(host, "vm")["vm"] or [], ["name", "runtime.powerState", "config.managedBy"])

@@ -274,6 +274,19 @@ def plan(name: str, vm: dict, wanted: list[dict], state: str, targets: dict[str,
                 power_off=power_off)
 
 
+def cluster_notes(clusters: t.Iterable[dict], dynamic: bool) -> list[str]:
+    """What these clusters (name, ha, drs) do not do for a VM that gets a device."""
+    out = []
+    for one in clusters:
+        if one["ha"] and not dynamic:
+            out.append("The cluster %s has vSphere HA on: it does not restart a VM with a DirectPath I/O device after its host has failed." % one["name"])
+        if dynamic and not one["drs"]:
+            out.append("The cluster %s has DRS off: nothing looks for a host with a free device, the VM powers on where it is or not at all." % one["name"])
+        if dynamic and one["ha"]:
+            out.append("The cluster %s has vSphere HA on: it restarts the VM only where another host has a free device of that kind." % one["name"])
+    return out
+
+
 def missing(vm: dict, add: list[dict], remove: list[int], dynamic: bool) -> list[str]:
     """What a read after the reconfiguration does not show as asked for."""
     have = {device["bdf"]: device for device in vm["devices"] if not device["dynamic"]}

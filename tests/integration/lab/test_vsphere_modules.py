@@ -675,6 +675,19 @@ def test_the_plan_names_the_licence_that_a_dynamic_device_needs(site, licence, s
     assert "warnings" not in site.ok("vm_passthru", name="vm01", mode="dynamic", devices=[GPU]), "nothing is attached, so nothing is told"
 
 
+def test_the_plan_names_what_this_cluster_does_not_do_for_the_vm(site):
+    site = site()
+    with_gpu(site)
+
+    def told(**more):
+        return [text for text in site.ok("vm_passthru", name="vm01", devices=[GPU], check=True, **more)["warnings"] if "hpc-cluster" in text]
+
+    assert not told() and not told(mode="dynamic"), "DRS is on and HA is off"
+    site.face.cluster.ha, site.face.cluster.moves = True, False
+    assert len(told()) == 1 and "does not restart a VM" in told()[0]
+    assert ["DRS off" in text or "restarts the VM only where" in text for text in told(mode="dynamic")] == [True, True]
+
+
 def test_a_licence_that_cannot_be_read_is_told_too(site):
     site = site()
     with_gpu(site)

@@ -88,6 +88,7 @@ class Cluster(Entity):
     unset = Entity.unset + ("actionHistory", "drsFault", "drsRecommendation", "migrationHistory", "recommendation", "hciConfig", "networkBootMode",
                             "environmentBrowser")
 
+    ha = False  # whether vSphere HA is on; it restarts nothing here
     moves = True  # DRS places VMs at power-on
 
     @property
@@ -120,15 +121,14 @@ class Cluster(Entity):
         return self.world.image_managed
 
     def get_configuration(self) -> Any:
-        return vim.cluster.ConfigInfo(dasConfig=vim.cluster.DasConfigInfo(enabled=False), drsConfig=self._drs())
+        return vim.cluster.ConfigInfo(dasConfig=vim.cluster.DasConfigInfo(enabled=self.ha), drsConfig=self._drs())
 
     def get_configurationEx(self) -> Any:
-        return vim.cluster.ConfigInfoEx(dasConfig=vim.cluster.DasConfigInfo(enabled=False), drsConfig=self._drs(), vmSwapPlacement="vmDirectory",
+        return vim.cluster.ConfigInfoEx(dasConfig=vim.cluster.DasConfigInfo(enabled=self.ha), drsConfig=self._drs(), vmSwapPlacement="vmDirectory",
                                         vsanConfigInfo=vim.vsan.cluster.ConfigInfo(enabled=self.world.vsan))
 
-    @staticmethod
-    def _drs() -> Any:
-        return vim.cluster.DrsConfigInfo(enabled=True, defaultVmBehavior="fullyAutomated", vmotionRate=3)
+    def _drs(self) -> Any:
+        return vim.cluster.DrsConfigInfo(enabled=self.moves, defaultVmBehavior="fullyAutomated", vmotionRate=3)
 
     def get_summaryEx(self) -> Any:
         return self.get_summary()
