@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import importlib.util
 import io
+import math
 import re
 from html import escape
 
@@ -180,10 +181,10 @@ def matrix(name: str, title: str, hosts: list[str], values: list[list], states: 
         spine.set_visible(False)
     from matplotlib.cm import ScalarMappable
 
-    bar = figure.colorbar(ScalarMappable(norm, scale), ax=axes, shrink=0.7, aspect=24, pad=0.02)
-    bar.ax.tick_params(colors=SOFT, labelsize=8)
-    bar.outline.set_visible(False)
-    bar.set_label("%s, darker is worse" % unit, color=SOFT, fontsize=8.5)
+    legend = figure.colorbar(ScalarMappable(norm, scale), ax=axes, shrink=0.7, aspect=24, pad=0.02)
+    legend.ax.tick_params(colors=SOFT, labelsize=8)
+    legend.outline.set_visible(False)
+    legend.set_label("%s, darker is worse" % unit, color=SOFT, fontsize=8.5)
     bad = sum(state == "fail" for row in states for state in row) // 2
     return _svg(figure, name, title, "Pairs of %d hosts: %s from %.4g to %.4g; %d failed pairs%s." % (
         count, unit, float(known.min()) if known.size else 0.0, float(known.max()) if known.size else 0.0, bad,
@@ -198,7 +199,7 @@ def _numbers(axes, table, states, scale, norm, digits: int) -> None:
             if not state:
                 continue
             value = table[row][column]
-            missing = value != value
+            missing = math.isnan(value)
             red, green, blue, dummy = scale(norm(value)) if not missing else (0.55, 0.56, 0.58, 1)
             ink = "#ffffff" if 0.299 * red + 0.587 * green + 0.114 * blue < 0.5 else "#000000"
             text = "no\nresult" if missing else "%.*f" % (digits, value)

@@ -34,8 +34,8 @@ def compare(before: dict, after: dict) -> dict:
            "worse": sorted((row for row in figures if row["change"] == "worse"), key=lambda row: -(row["worse_percent"] or 0)),
            "better": sorted((row for row in figures if row["change"] == "better"), key=lambda row: row["worse_percent"] or 0),
            "within_noise": sum(row["change"] == "same" for row in figures), "compared": sum(row["change"] != "incomparable" for row in figures),
-           "only_before": [_name(row) for row in figures if row["after_status"] is None], "only_after": [_name(row) for row in figures
-                                                                                                     if row["before_status"] is None],
+           "only_before": [_name(row) for row in figures if row["after_status"] is None],
+           "only_after": [_name(row) for row in figures if row["before_status"] is None],
            "fleet": _fleet(before, after), "versions": _versions(before, after, hosts),
            "hosts_gone": sorted(set(before["hosts"]) - set(after["hosts"])), "hosts_new": sorted(set(after["hosts"]) - set(before["hosts"]))}
     return dict(out, verdict=_verdict(out))

@@ -57,7 +57,8 @@ def _repeats(found: list[dict]) -> dict:
 def _curve(number: int, curve: dict) -> str:
     printed = curve["paper"]
     reference = printed and {"name": "the paper, Figure %d" % printed["figure"], "sizes": printed["sizes"], "values": printed["values"]}
-    ours = {"name": "median of %d pairs, bars from lowest to highest" % curve["pairs"] if curve["pairs"] > 1 else "one pair", "sizes": curve["sizes"], "values": curve["median"], "low": curve["low"],
+    label = "median of %d pairs, bars from lowest to highest" % curve["pairs"] if curve["pairs"] > 1 else "one pair"
+    ours = {"name": label, "sizes": curve["sizes"], "values": curve["median"], "low": curve["low"],
             "high": curve["high"]}
     return charts.sizes("curve%d" % number, curve["title"], [ours], curve["unit"], reference, verdicts.kind(curve["test"]) == "lat")
 
@@ -141,7 +142,8 @@ PAGE = """
 </ul>{% else %}<p>Nobody is to blame: no host failed, nothing is out of line{% if summary.warned %}; single warnings are listed below{% endif %}.</p>{% endif %}
 </section></div>
 <ul class="facts">
-<li><b>{{ rows.esxi|length }}</b> ESXi hosts</li><li><b>{{ rows.guest|length }}</b> guests</li>{% if data.ports %}<li><b>{{ active }}</b> ports active</li>{% endif %}
+<li><b>{{ rows.esxi|length }}</b> ESXi hosts</li><li><b>{{ rows.guest|length }}</b> guests</li>
+{% if data.ports %}<li><b>{{ active }}</b> ports active</li>{% endif %}
 {% if summary %}<li><b>{{ summary.passed }}</b> passed</li><li><b>{{ summary.warned }}</b> with a warning</li><li><b>{{ summary.failed }}</b> failed</li>
 {% endif %}
 <li><b>{{ data.failures|length }}</b> hosts failed</li>
@@ -316,7 +318,8 @@ COMPARISON = """
 {% for row in rows[:shown] %}<tr><td>{{ fabrics.get(row.fabric, row.fabric) }}</td><td>{{ about(row.test)[0] if row.fabric else row.test }}</td>
 <td>{{ row.what }}</td>
 <td class="n">{{ number(row.before) }}</td><td class="n">{{ number(row.after) }} {{ row.unit }}</td>
-<td class="nowrap">{% if row.worse_percent is not none %}{{ 'within noise: ' if row.change == 'same' }}{{ '%.2f'|format(row.worse_percent|abs) }} % {{ 'worse' if row.worse_percent > 0 else 'better' }}
+<td class="nowrap">{% if row.worse_percent is not none %}{{ 'within noise: ' if row.change == 'same' }}
+{{ '%.2f'|format(row.worse_percent|abs) }} % {{ 'worse' if row.worse_percent > 0 else 'better' }}
 {% else %}{{ row.change }}{% endif %}</td>
 <td class="n">{% if row.noise_percent is not none %}&plusmn; {{ '%.2f'|format(row.noise_percent) }} %{% endif %}</td>
 <td>{{ mark(row.before_status) if row.before_status }}</td><td>{{ mark(row.after_status) if row.after_status }}</td></tr>

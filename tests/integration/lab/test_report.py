@@ -55,7 +55,8 @@ class Runs:
             shutil.copy(self.first.directory / "report.json", self.kept)
             self.second = self.site.run("verify.yml", "-e", "report_before=%s" % self.kept, "-e", "report_bare_metal=%s" % self.kept)
             self.third = self.site.run("benchmark.yml", "-e", json.dumps({
-                "benchmark_benchmarks": ["mbw_mr", "latency"], "benchmark_nodes": [2], "benchmark_ppn": [2], "benchmark_repeats": 2, "benchmark_sizes": [8, 65536]}))
+                "benchmark_benchmarks": ["mbw_mr", "latency"], "benchmark_nodes": [2], "benchmark_ppn": [2], "benchmark_repeats": 2,
+                "benchmark_sizes": [8, 65536]}))
             self.secrets = secrets_of(self.site)
         finally:
             self.site.stop()

@@ -297,8 +297,8 @@ def test_of_two_that_differ_both_are_told():
 
 def test_the_testbed_shows_bare_metal_beside_the_vms():
     variables = fleet_hostvars()
-    variables["node1"] = {"guest_info_result": dict(variables["vm01"]["guest_info_result"], machine={"cpu": "Xeon Gold 6248R", "cores": 48, "virtual": False,
-                                                                                                    "bios": "2.12.2", "model": "PowerEdge C6420"})}
+    machine = {"cpu": "Xeon Gold 6248R", "cores": 48, "virtual": False, "bios": "2.12.2", "model": "PowerEdge C6420"}
+    variables["node1"] = {"guest_info_result": dict(variables["vm01"]["guest_info_result"], machine=machine)}
     data = report.gather(variables, sorted(variables), "t", "measured", "now")
     metal, vms = data["testbed"]
     assert (metal["name"], metal["hosts"], vms["name"], vms["hosts"]) == ("bare metal", 1, "virtual machines", 3)
