@@ -412,7 +412,8 @@ def collect(guest):
         if alive and guest.params.get("wait") and begun + guest.params["wait"] < min(time.time(), deadline):
             state = mesh.results(system, run_id)[0]
             nothing.update((key, state[key]) for key in ("done", "total", "seconds") if key in state)
-            return Changes("verify").result(**dict(nothing, running=True, hosts=[peer["name"] for peer in spec["peers"]]))
+            nothing.update(running=True, hosts=[peer["name"] for peer in spec["peers"]])
+            return Changes("verify").result(**nothing)
         state = mesh.results(system, run_id)[0] if not alive or time.time() >= deadline else {}
         if not alive:
             break
