@@ -45,9 +45,8 @@ class ActionModule(RdmaAction):
         curves.update(data.get("curves") or {})
         found = study.study(data, claims, curves)
         made = datetime.datetime.now(datetime.timezone.utc).strftime("%Y-%m-%d %H:%M UTC")
-        files = {"claims": ("claims.json", json.dumps({key: found[key] for key in ("verdicts", "claims", "over_the_gauge", "fabrics", "efficiencies", "counts",
-                                                                                           "absent")},
-                                                      indent=1) + "\n"),
+        judged = {key: found[key] for key in ("verdicts", "claims", "over_the_gauge", "fabrics", "efficiencies", "counts", "absent")}
+        files = {"claims": ("claims.json", json.dumps(judged, indent=1) + "\n"),
                  "tables": ("tables.json", json.dumps(found["tables"], indent=1) + "\n"), "csv": ("tables.csv", study_page.tables_csv(found)),
                  "html": ("study.html", study_page.html(found, params["title"], made, data["tables"]))}
         # The figures as they were given: another run compares itself with this file.

@@ -74,8 +74,8 @@ def _of_paper(fabric, which, limits, link, where, usual):
         return None
     figure, source = known_limits.PAPER[fabric][which]
     edge = figure * (1 - part["value"] / 100.0) if which == "bw" else figure * (1 + part["value"] / 100.0)
-    text = "%s %.4g %s (within %g %% of %s, %g)" % ("at least" if which == "bw" else "at most", edge, "Gb/s" if which == "bw" else "us", part["value"], source,
-                                                  figure)
+    words = ("at least", "Gb/s") if which == "bw" else ("at most", "us")
+    text = "%s %.4g %s (within %g %% of %s, %g)" % (words[0], edge, words[1], part["value"], source, figure)
     return edge, text, "%s; %s" % (source, part["origin"])
 
 
