@@ -6,7 +6,7 @@
 
 from __future__ import annotations
 
-import importlib.util
+import importlib
 import io
 import math
 import re
@@ -24,7 +24,12 @@ MISSING = "Charts are left out: matplotlib is not installed where Ansible runs. 
 
 
 def available() -> bool:
-    return importlib.util.find_spec("matplotlib") is not None
+    """Whether matplotlib is there and can be loaded: one whose libraries are missing is none."""
+    try:
+        importlib.import_module("matplotlib.figure")
+    except (ImportError, OSError):
+        return False
+    return True
 
 
 def size_text(size: float) -> str:

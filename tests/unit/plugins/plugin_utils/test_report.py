@@ -7,8 +7,11 @@ from __future__ import annotations
 import csv
 import io
 import json
+import os
 import pathlib
 import re
+import subprocess
+import sys
 from html.parser import HTMLParser
 
 import pytest
@@ -101,6 +104,16 @@ def test_without_charts_the_page_says_so_and_keeps_the_figures():
     assert "<svg" not in without and without.count(charts.MISSING) == 1
     for html in (with_charts, without):
         assert html.count('class="matrix"') == 4 and "96.18" in html and "the paper" in html
+
+
+@pytest.mark.parametrize("broken", ["matplotlib", "numpy"])
+def test_a_controller_without_matplotlib_gets_its_page(broken, tmp_path):
+    data = tmp_path / "data.json"
+    data.write_text(json.dumps(made()[0], default=str))
+    program = ("import json, sys\nsys.modules[%r] = None\nfrom ansible_collections.vhpc.rdma.plugins.plugin_utils import charts, report_page\n"
+               "html = report_page.html(json.load(open(sys.argv[1])))\nassert '<svg' not in html and charts.MISSING in html and not charts.available()\n" % broken)
+    top = pathlib.Path(report.__file__).parents[5]
+    subprocess.run([sys.executable, "-c", program, str(data)], check=True, env=dict(os.environ, PYTHONPATH=os.pathsep.join([str(top)] + sys.path)))
 
 
 def test_a_simulated_run_says_so_at_the_top_and_in_every_csv_line():
