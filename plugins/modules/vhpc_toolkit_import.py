@@ -10,7 +10,8 @@ description:
   - Reads the cluster file that C(vhpc_toolkit cluster --create) takes, with its macros and ranges, and makes an inventory for this collection of it.
   - What has no counterpart is listed with the reason, in the result and as comments in the file. Passwords are not copied.
   - VMs become the group C(guests), the hosts they name the group C(esxi), in pairs by C(vhpc_vm) and C(vhpc_host). Size, reservations, latency sensitivity
-    and devices become the C(vsphere_*) variables of the host, the settings of the clone become C(vhpc_clone) of the VM.
+    and devices become the C(vsphere_*) variables of the host. The settings of the clone, its guest's name and address among them, become C(vhpc_clone) of
+    the VM.
   - Only files on the controller are read and written.
 extends_documentation_fragment:
   - vhpc.rdma.attributes

@@ -6,6 +6,7 @@
 
 from __future__ import annotations
 
+import ipaddress
 import re
 import typing as t
 
@@ -31,12 +32,14 @@ HOST_VARS: dict[str, tuple[str, t.Callable[[str], t.Any]]] = {
 }
 VM_VARS = {"ip": "ansible_host", "guest_username": "ansible_user"}
 CLONE = ("template", "datastore", "vm_folder", "resource_pool", "linked")
+# What the guest of a clone gets: the network it is put into, and its own name and address.
+NETWORK = ("port_group", "is_dhcp", "netmask", "gateway", "domain", "dns", "guest_hostname")
+NO_TEMPLATE = "no template is named: the VM is there with settings of its own"
+NO_DOMAIN = "vm_clone gives a guest its name and address together with a domain, and none is named"
+BY_DHCP = "the guest gets it by DHCP, for no ip with a netmask is named"
 # Why the rest stays behind.
-NETWORK = "the template's own network settings, or cloud-init, give the VM its address; this collection sets the RDMA ports' only (rdma_link)"
 NOT_HERE = {
     "datacenter": "VMs and hosts are found by name in all datacenters", "cluster": "hosts are named one by one",
-    "port_group": NETWORK + "; vm_clone takes the network's name", "is_dhcp": NETWORK, "netmask": NETWORK, "gateway": NETWORK, "domain": NETWORK,
-    "dns": NETWORK, "guest_hostname": NETWORK,
     "guest_password": "a secret: put it into a vault as ansible_password, or use keys",
     "cpu_shares": "with everything reserved, shares decide nothing", "memory_shares": "with everything reserved, shares decide nothing",
     "script": "a task of your own playbook runs it", "sequence": "the order of your own playbook",
@@ -171,8 +174,9 @@ def convert(text: str) -> tuple[dict, list[dict]]:
 def _vm(vm: str, values: dict[str, str], hosts: dict, guests: dict, leave: t.Callable, number: int) -> None:
     host = values.pop("host", "")
     variables = guests.setdefault(vm, {})
-    settings = {}
-    clone = {}
+    settings: dict[str, t.Any] = {}
+    clone: dict[str, t.Any] = {}
+    network: dict[str, str] = {}
     for key, value in values.items():
         if key in HOST_VARS:
             name, make = HOST_VARS[key]
@@ -184,8 +188,16 @@ def _vm(vm: str, values: dict[str, str], hosts: dict, guests: dict, leave: t.Cal
             variables[VM_VARS[key]] = value
         elif key in CLONE:
             clone[key] = value.lower() in TRUE if key == "linked" else value
+        elif key in NETWORK:
+            network[key] = value
         else:
             leave(vm, key, NOT_HERE.get(key, "this key is not known"))
+    try:
+        unused = _network(network, values.get("ip", ""), clone)
+    except ValueError as err:
+        raise ParseError("the cluster file", "line %d, VM %s: %s" % (number, vm, err), "") from err
+    for key, reason in unused.items():
+        leave(vm, key, reason)
     if clone:
         variables["vhpc_clone"] = clone
     if not host:
@@ -198,6 +210,27 @@ def _vm(vm: str, values: dict[str, str], hosts: dict, guests: dict, leave: t.Cal
         hosts[host] = dict(settings, vhpc_vm=vm)
     elif {name: value for name, value in hosts[host].items() if name != "vhpc_vm"} != settings:
         leave(vm, ", ".join(sorted(settings)), "another VM of the host has other settings")
+
+
+def _network(network: dict[str, str], ip: str, clone: dict[str, t.Any]) -> dict[str, str]:
+    """Adds to the clone what its guest gets; returns what cannot be used: key -> reason."""
+    if "template" not in clone:
+        return dict.fromkeys(network, NO_TEMPLATE)
+    rest = dict(network)
+    if "port_group" in rest:
+        clone["network"] = rest.pop("port_group")
+    if "domain" not in rest:
+        return dict.fromkeys(rest, NO_DOMAIN)
+    clone["guest_domain"] = rest.pop("domain")
+    if "guest_hostname" in rest:
+        clone["guest_hostname"] = rest.pop("guest_hostname")
+    if "dns" in rest:
+        clone["guest_dns"] = _list(rest.pop("dns"))
+    if rest.pop("is_dhcp", "no").lower() not in TRUE and ip and "netmask" in rest:
+        clone["guest_address"] = ipaddress.IPv4Interface("%s/%s" % (ip, rest.pop("netmask"))).with_prefixlen
+        if "gateway" in rest:
+            clone["guest_gateway"] = (_list(rest.pop("gateway")) or [""])[0]
+    return dict.fromkeys(rest, BY_DHCP)
 
 
 def _group(members: dict[str, dict], variables: dict) -> dict:

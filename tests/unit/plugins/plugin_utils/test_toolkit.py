@@ -55,7 +55,7 @@ def test_hosts_and_vms_in_pairs():
                         vsphere_vm_state="present")
     vm = dict(guests.get("vars", {}), **guests["hosts"]["node003"])
     assert vm["ansible_host"] == "10.1.0.13" and vm["vhpc_host"] == "esx-03.example.org"
-    assert vm["vhpc_clone"] == dict(template="golden image 8", datastore="nfs-1", linked=False)
+    assert vm["vhpc_clone"] == dict(template="golden image 8", datastore="nfs-1", linked=False, network="mgmt")
     big = dict(esxi["vars"], **esxi["hosts"]["esx-09.example.org"])
     assert big["vsphere_memory_mb"] == 320 * 1024 and big["vsphere_reserve_cpu"] is False and "vsphere_latency" not in big
     assert dict(guests.get("vars", {}), **guests["hosts"]["big"])["ansible_user"] == "hpc"
@@ -64,12 +64,31 @@ def test_hosts_and_vms_in_pairs():
 def test_what_is_left_is_said_and_no_secret_is_copied():
     inventory, left = toolkit.convert(FILE)
     rows = {row["key"]: row for row in left}
-    for key in ("datacenter", "port_group", "is_dhcp", "netmask", "dns", "guest_password", "vgpu", "script", "dvs", "host"):
+    for key in ("datacenter", "is_dhcp", "netmask", "dns", "guest_password", "vgpu", "script", "dvs", "host"):
         assert rows[key]["reason"] and rows[key]["where"], key
-    assert rows["host"]["where"] == ["lonely"] and rows["port_group"]["where"] == ["node001", "node002", "node003", "node004"]
+    assert rows["host"]["where"] == ["lonely"] and rows["netmask"]["reason"] == toolkit.NO_DOMAIN
+    assert rows["netmask"]["where"] == ["node001", "node002", "node003", "node004"]
     text = toolkit.document(inventory, left, "x.conf")
     assert "hunter2" not in text + str(left) and "#   vgpu (big): vGPU" in text and "and 1 more" in text
     assert yaml.safe_load(text) == inventory
+
+
+GUEST = "[_VMS_]\nn{1:2}: template: gold port_group: mgmt %s ip: 10.1.0.{11:12} host: e{1:2}\n"
+
+
+@pytest.mark.parametrize("words,clone,left", [
+    ("domain: hpc.org guest_hostname: node-{1:2} netmask: 255.255.0.0 gateway: ['10.1.0.1'] dns: ['10.0.0.2', '10.0.0.3'] is_dhcp: false",
+     dict(guest_domain="hpc.org", guest_hostname="node-2", guest_address="10.1.0.12/16", guest_gateway="10.1.0.1", guest_dns=["10.0.0.2", "10.0.0.3"]), {}),
+    ("domain: a netmask: 255.255.0.0 gateway: 10.1.0.1 is_dhcp: yes", dict(guest_domain="a"), dict(netmask=toolkit.BY_DHCP, gateway=toolkit.BY_DHCP)),
+    ("domain: a gateway: 10.1.0.1", dict(guest_domain="a"), dict(gateway=toolkit.BY_DHCP)),
+    ("netmask: 255.255.0.0", {}, dict(netmask=toolkit.NO_DOMAIN))])
+def test_the_guest_of_a_clone_gets_its_name_and_address(words, clone, left):
+    inventory, rows = toolkit.convert(GUEST % words)
+    guests = inventory["all"]["children"]["guests"]
+    vm = dict(guests.get("vars", {}), **guests["hosts"]["n2"])
+    assert vm["vhpc_clone"] == dict(clone, template="gold", network="mgmt") and vm["ansible_host"] == "10.1.0.12"
+    assert {row["key"]: row["reason"] for row in rows} == left
+    assert {row["reason"] for row in toolkit.convert(GUEST.replace("template: gold ", "") % words)[1]} == {toolkit.NO_TEMPLATE}
 
 
 @pytest.mark.parametrize("text,count,values", [
@@ -89,7 +108,8 @@ def test_two_vms_on_a_host_are_told():
 @pytest.mark.parametrize("text,words", [
     ("cpu: 4\n", "in no section"), ("[_VMS_]\na: NOPE\n", "names the section NOPE"), ("[_VMS_]\na{1:2}: ip: 10.0.0.{1:5}\n", "5 values, there are 2 VMs"),
     ("[A]\nB\n[B]\nA\n[_VMS_]\nv: A\n", "contains itself"), ("[_VMS_]\nv: cpu: four\n", "cpu is 'four'"), ("[_VMS_]\nv{b:a}: cpu: 4\n", "no range of numbers"),
-    ("[_VMS_]\njust words\n", "no name with a colon"), ("[A]\ncpu:4\n", "no space behind its colon")])
+    ("[_VMS_]\njust words\n", "no name with a colon"), ("[A]\ncpu:4\n", "no space behind its colon"),
+    ("[_VMS_]\nv: template: g domain: a ip: 10.0.0.1 netmask: 255.0.255.0\n", "line 2, VM v")])
 def test_broken_files(text, words):
     with pytest.raises(ParseError) as err:
         toolkit.convert(text)
