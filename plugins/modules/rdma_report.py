@@ -154,7 +154,7 @@ summary:
   type: dict
 comparison:
   description:
-    - What got better and worse. RV(comparison.verdict) is the one line; C(new_failures) (hosts) and C(newly_failed) (figures) come first, then C(worse),
+    - What got better and worse. C(verdict) is the one line; C(new_failures) (hosts) and C(newly_failed) (figures) come first, then C(worse),
       C(better), C(fleet) (medians of all pairs) and C(versions).
   returned: with O(before)
   type: dict

@@ -111,7 +111,8 @@ def test_a_controller_without_matplotlib_gets_its_page(broken, tmp_path):
     data = tmp_path / "data.json"
     data.write_text(json.dumps(made()[0], default=str))
     program = ("import json, sys\nsys.modules[%r] = None\nfrom ansible_collections.vhpc.rdma.plugins.plugin_utils import charts, report_page\n"
-               "html = report_page.html(json.load(open(sys.argv[1])))\nassert '<svg' not in html and charts.MISSING in html and not charts.available()\n" % broken)
+               "html = report_page.html(json.load(open(sys.argv[1])))\n"
+               "assert '<svg' not in html and charts.MISSING in html\nassert not charts.available()\n" % broken)
     top = pathlib.Path(report.__file__).parents[5]
     subprocess.run([sys.executable, "-c", program, str(data)], check=True, env=dict(os.environ, PYTHONPATH=os.pathsep.join([str(top)] + sys.path)))
 
