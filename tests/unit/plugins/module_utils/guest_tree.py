@@ -12,7 +12,7 @@ from ansible_collections.vhpc.rdma.plugins.module_utils.guest import Guest
 IB_GUID, ROCE_MAC = "0c42a10300d30008", "0c:42:a1:d3:00:09"
 IPOIB_MAC = "00:00:10:29:fe:80:00:00:00:00:00:00:0c:42:a1:03:00:d3:00:08"
 
-IP = """#!{python}
+IP = """#!{python} -IS
 import json, pathlib, sys
 root = pathlib.Path(__file__).resolve().parents[2]
 state = json.loads((root / "state.json").read_text())
@@ -24,7 +24,7 @@ print(json.dumps(rows))
 """
 
 # What NetworkManager does with a keyfile that is bound to a MAC: it is read on reload and applied on up.
-NMCLI = """#!{python}
+NMCLI = """#!{python} -IS
 import configparser, json, pathlib, re, sys
 root = pathlib.Path(__file__).resolve().parents[2]
 path = root / "state.json"

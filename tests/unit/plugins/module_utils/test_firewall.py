@@ -13,7 +13,7 @@ from ansible_collections.vhpc.rdma.plugins.module_utils import firewall
 from ansible_collections.vhpc.rdma.plugins.module_utils.errors import RdmaError
 from ansible_collections.vhpc.rdma.tests.unit.plugins.module_utils.test_inbox import make, run
 
-PROGRAM = """#!{python}
+PROGRAM = """#!{python} -IS
 import json, pathlib, re, sys
 root = pathlib.Path(__file__).resolve().parents[2]
 path = root / "wall.json"

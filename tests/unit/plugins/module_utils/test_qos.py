@@ -18,7 +18,7 @@ from ansible_collections.vhpc.rdma.tests.unit.plugins.module_utils.guest_tree im
 WISH = dict(state="present", trust="dscp", priority=3, dscp=26, pfc=None, roce_mode="v2", ecn=True)
 UNIT, SCRIPT = qos.UNIT_PATH[1:], qos.SCRIPT_PATH[1:]
 
-PROGRAM = """#!{python}
+PROGRAM = """#!{python} -IS
 import json, pathlib, sys
 root = pathlib.Path(__file__).resolve().parents[2]
 path = root / "qos.json"
