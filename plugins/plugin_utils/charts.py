@@ -118,8 +118,8 @@ def sizes(name: str, title: str, series: list[dict], unit: str, reference: dict 
 
 
 def nodes(name: str, title: str, series: list[dict], counts: list[int], unit: str, band: dict | None = None, line: tuple | None = None) -> str:
-    """Values over numbers of nodes. series: name, values [(value, low, high) or None]; band: name, low and high per count, the room that the gauge gives;
-    line: (height, name) across."""
+    """Values over numbers of nodes. series: name, values [(value, low, high) or None], look (number of colour and mark); band: name, low and high per
+    count, the room that the gauge gives; line: (height, name) across."""
     figure, axes = _figure(6.2, 3.2)
     if band:
         axes.fill_between(range(len(counts)), band["low"], band["high"], color=BAND, linewidth=0, label=band["name"], zorder=1)
@@ -132,8 +132,9 @@ def nodes(name: str, title: str, series: list[dict], counts: list[int], unit: st
         shift = (number - (len(series) - 1) / 2) * min(0.08, 0.5 / len(series))
         values = [triple[0] for dummy, triple in known]
         ends = {"low": [triple[1] for dummy, triple in known], "high": [triple[2] for dummy, triple in known]}
-        axes.errorbar([place + shift for place, dummy in known], values, yerr=_errors(ends, values), color=COLOURS[number % 6], marker=MARKS[number % 6],
-                      markersize=5, linewidth=1.2, elinewidth=1.2, capsize=3, label=one["name"], zorder=3)
+        look = one.get("look", number) % 6
+        axes.errorbar([place + shift for place, dummy in known], values, yerr=_errors(ends, values), color=COLOURS[look], marker=MARKS[look], markersize=5,
+                      linewidth=1.2, elinewidth=1.2, capsize=3, label=one["name"], zorder=3)
     axes.set_xticks(range(len(counts)), [str(count) for count in counts])
     axes.set_xlim(-0.5, len(counts) - 0.5)
     axes.margins(y=0.15)
@@ -227,8 +228,9 @@ def scaling(table: dict, name: str, prefix: str) -> list[tuple[str, str]]:
         figures.append({"name": config, "values": [cell and (cell["value"], cell["value"], cell["value"]) for cell in cells]})
         efficiencies.append({"name": config, "values": [cell and (cell["efficiency"], *cell["efficiency_interval"]) for cell in cells]})
         if config != base:
-            deltas.append({"name": config, "values": [(cell["delta"], *cell["delta_interval"]) if cell and cell.get("delta") is not None else None
-                                                      for cell in cells]})
+            known = [(cell["delta"], *cell["delta_interval"]) if cell and cell.get("delta") is not None else None for cell in cells]
+            # A configuration looks the same in every chart.
+            deltas.append({"name": config, "look": len(efficiencies) - 1, "values": known})
     widest = max(gauges.values(), default=None)
     band = flat = None
     if widest:
