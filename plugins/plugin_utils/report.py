@@ -18,7 +18,7 @@ FABRICS = {"ib": "InfiniBand", "roce": "RoCE"}
 # What only a guest has.
 GUEST_RESULTS = ("guest_wait_result", "guest_info_result", "fabric_mtu_result", "verify_start_result", "verify_mesh_result")
 BENCHMARK_RESULTS = ("benchmark_result", "benchmark_study_result")
-VERDICT_KEYS = ("summary", "verdicts", "pairs", "matrix", "blame", "noisy", "silent", "limits")
+VERDICT_KEYS = ("summary", "verdicts", "pairs", "matrix", "blame", "noisy", "silent", "limits", "cluster_checker")
 # What must be alike on all hosts of a kind; an odd one out is marked.
 ALIKE = {"esxi": ("ESXi", "build", "driver", "MFT", "PSID", "firmware", "BIOS"),
          "guest": ("OS", "kernel", "OFED", "firmware", "PSID", "CPU", "MPI", "UCX")}
@@ -273,6 +273,9 @@ def reasons(data: dict) -> list[dict]:
     for entry in found.get("noisy") or []:
         out.append({"severity": "warn", "what": "noise", "names": [entry["host"]],
                     "text": "%s: %s" % (FABRICS.get(entry["fabric"], entry["fabric"]), entry["text"])})
+    for issue in (found.get("cluster_checker") or {}).get("issues") or []:
+        out.append({"severity": "warn", "what": "checker", "names": issue["hosts"], "text": "Intel Cluster Checker: %s%s" % (
+            issue["text"], " (%s)" % names(issue["hosts"]) if issue["hosts"] else "")})
     failed = [run for run in data["benchmark"].get("runs") or [] if not run["success"]]
     if failed:
         out.append({"severity": "fail", "what": "benchmark", "names": [],
@@ -290,10 +293,17 @@ def reasons(data: dict) -> list[dict]:
                 for row in data["versions"]:
                     if row["host"] in hosts:
                         values.setdefault(row[column], []).append(row["host"])
+                told = "; ".join("%s on %s" % (value, names(found)) for value, found in values.items())
                 out.append({"severity": "warn", "what": "drift", "names": hosts, "text": "%s is not the same on all %s: %s%s" % (
-                    column, "ESXi hosts" if kind == "esxi" else "guests", "; ".join("%s on %s" % (value, names(found)) for value, found in values.items()),
+                    column, "ESXi hosts" if kind == "esxi" else machines(data), told,
                     "; %s on the others" % table["usual"][column] if table["usual"][column] not in values else "")})
     return sorted(out, key=lambda row: row["severity"] != "fail")
+
+
+def machines(data: dict) -> str:
+    """What those are called that were measured."""
+    virtual = {row["virtual"] for row in data["versions"] if row["kind"] == "guest"}
+    return "guests" if "yes" in virtual or not virtual else "machines"
 
 
 def names(hosts: list[str], most: int = 4) -> str:
@@ -328,6 +338,7 @@ def lead(data: dict) -> tuple[str, str]:
         parts.append("%d of %d benchmark runs succeeded." % (sum(run["success"] for run in runs), len(runs)))
     elif not summary.get("judged"):
         parts.append("Nothing was measured in this run.")
-    steps = sum(len(steps) for steps in data["changes"].values())
-    parts.append("%d settings were changed on %d hosts." % (steps, len(data["changes"])) if steps else "Nothing was changed.")
+    steps, count = sum(len(steps) for steps in data["changes"].values()), len(data["changes"])
+    parts.append("%d setting%s changed on %d host%s." % (steps, " was" if steps == 1 else "s were", count, "" if count == 1 else "s") if steps
+                 else "Nothing was changed.")
     return state(data), " ".join(parts)

@@ -33,7 +33,7 @@ def html(data: dict, pictures: bool | None = None) -> str:
         curves=[(curve, _curve(number, curve) if pictures else "") for number, curve in enumerate(data["curves"])],
         benchmarks=_benchmarks(data["benchmark"], pictures), size_text=charts.size_text,
         testbed_keys=[key for key in report.TESTBED if any(column["properties"].get(key) for column in data["testbed"])],
-        active=sum(port.get("state") == "ACTIVE" for port in data["ports"]),
+        machines=report.machines(data), active=sum(port.get("state") == "ACTIVE" for port in data["ports"]),
         rows={kind: [row for row in data["versions"] if row["kind"] == kind] for kind in ("esxi", "guest")},
         columns={"esxi": ["ESXi", "build", "driver", "MFT", "PSID", "firmware", "BIOS", "machine", "PCI"],
                  "guest": ["OS", "kernel", "OFED", "firmware", "PSID", "CPU", "cores", "memory", "MPI", "UCX"]})
@@ -142,7 +142,8 @@ PAGE = """
 </ul>{% else %}<p>Nobody is to blame: no host failed, nothing is out of line{% if summary.warned %}; single warnings are listed below{% endif %}.</p>{% endif %}
 </section></div>
 <ul class="facts">
-<li><b>{{ rows.esxi|length }}</b> ESXi hosts</li><li><b>{{ rows.guest|length }}</b> guests</li>
+{% if rows.esxi %}<li><b>{{ rows.esxi|length }}</b> ESXi host{{ 's' if rows.esxi|length > 1 }}</li>{% endif %}
+<li><b>{{ rows.guest|length }}</b> {{ machines }}</li>
 {% if data.ports %}<li><b>{{ active }}</b> ports active</li>{% endif %}
 {% if summary %}<li><b>{{ summary.passed }}</b> passed</li><li><b>{{ summary.warned }}</b> with a warning</li><li><b>{{ summary.failed }}</b> failed</li>
 {% endif %}
@@ -265,7 +266,7 @@ PAGE = """
 {% endfor %}</table>{% endcall %}
 {% endif %}
 <h2 id="fleet">Fleet</h2>
-{% for kind, name in (('esxi', 'ESXi hosts'), ('guest', 'Guests')) %}{% set table = data.fleet.get(kind) %}{% if table %}
+{% for kind, name in (('esxi', 'ESXi hosts'), ('guest', machines|capitalize)) %}{% set table = data.fleet.get(kind) %}{% if table %}
 {% set drifted = table.odd|length %}
 <p>{{ name }}: {% if drifted %}<span class="warn">! {{ drifted }} of {{ rows[kind]|length }} differ from the others</span>, marked with &ne;.
 {% else %}all {{ rows[kind]|length }} alike in {{ table.columns|join(', ') or 'all that was read' }}.{% endif %}</p>

@@ -275,6 +275,24 @@ def test_benchmarks_are_part_of_the_report():
     assert problems(data) == []
 
 
+def test_what_cluster_checker_says_stands_beside_the_blame():
+    variables, hosts = noisy_hostvars()
+    issue = dict(category="NETWORK", text="The InfiniBand rate of node vm06 is too low.", id="ib-rate", severity="90", nodes=["vm06"], pairs=[], remedy="",
+                 hosts=["vm06"])
+    variables["vm01"]["verify_verdict_result"]["cluster_checker"] = dict(version="2021.7", result="x", status="issues", counts={}, issues=[issue])
+    data = report.gather(variables, hosts, "t", "measured", "now")
+    assert "Intel Cluster Checker: The InfiniBand rate of node vm06 is too low. (vm06)" in report_page.html(data, False) and problems(data) == []
+
+
+def test_bare_metal_is_not_called_a_guest():
+    metal = {"kernel": "5.14", "ports": [{"state": "ACTIVE"}], "machine": {"virtual": False, "cpu": "x"}}
+    variables = {"node1": {"guest_info_result": metal}, "node2": {"guest_info_result": dict(metal, kernel="6.1")}}
+    data = report.gather(variables, ["node1", "node2"], "t", "measured", "now")
+    html = report_page.html(data, False)
+    assert "guest" not in re.sub(r"<style>.*?</style>", "", html.lower(), flags=re.S) and "kernel is not the same on all machines" in html
+    assert "ESXi host" not in html and "bare metal" in html
+
+
 # ---- testbed and fleet ------------------------------------------------------------------------------------------------------
 
 def fleet_hostvars():
