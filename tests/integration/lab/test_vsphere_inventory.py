@@ -197,7 +197,8 @@ def test_neither_cookie_nor_password_lands_on_disk_or_in_the_output(tmp_path, vc
     (tmp_path / "play.yml").write_text(SECRETS)
     done = tool("ansible-playbook", "-vvvv", "--diff", "-i", "localhost,", "-c", "local", "-e", "@%s" % (tmp_path / "login.json"), str(tmp_path / "play.yml"),
                 LAB_PASSWORD=world.vcenter["password"], HOME=str(home), ANSIBLE_HOME=str(home / ".ansible"), TMPDIR=str(home),
-                ANSIBLE_LOG_PATH=str(home / "log"), ANSIBLE_KEEP_REMOTE_FILES="1", ANSIBLE_CACHE_PLUGIN="jsonfile", ANSIBLE_CACHE_PLUGIN_CONNECTION=str(home / "facts"))
+                ANSIBLE_LOG_PATH=str(home / "log"), ANSIBLE_KEEP_REMOTE_FILES="1", ANSIBLE_CACHE_PLUGIN="jsonfile",
+                ANSIBLE_CACHE_PLUGIN_CONNECTION=str(home / "facts"))
     assert done.returncode == 0 and world.vms["vm02"].cpus == 8, done.stdout + done.stderr
     asked = [line["what"] for line in world.journal if "this" in line]
     assert asked.count("Login") == asked.count("Logout") == 3 and not face.sessions
