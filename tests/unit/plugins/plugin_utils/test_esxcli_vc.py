@@ -6,6 +6,8 @@
 
 from __future__ import annotations
 
+import socket
+import struct
 import threading
 import time
 from xml.etree import ElementTree
@@ -68,3 +70,33 @@ def test_one_task_at_a_time_works_on_a_host(monkeypatch, tmp_path):
         with pytest.raises(RdmaError, match="another run"):
             with esxcli_vc.alone("192.0.2.7", "esxi07", 0.3):
                 pass
+
+
+@pytest.mark.parametrize("reset", [True, False])
+def test_a_port_that_greets_the_third_time_is_ssh_and_one_that_never_does_is_not(monkeypatch, reset):
+    """An SSH server with too many half-open logins hangs up, or resets, before it greets."""
+    monkeypatch.setattr(esxcli_vc, "GREETING_PAUSES", (0.01, 0.01, 0.01))
+    asked = []
+
+    def serve(listener, silent):
+        while True:
+            try:
+                link, _peer = listener.accept()
+            except OSError:
+                return
+            asked.append(link)
+            if len(asked) > silent:
+                link.sendall(b"SSH-2.0-OpenSSH_8.3\r\n")
+            elif reset:
+                link.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+            link.close()
+
+    for silent, answers, times in ((2, True, 3), (9, False, 4)):
+        del asked[:]
+        with socket.create_server(("127.0.0.1", 0)) as listener:
+            thread = threading.Thread(target=serve, args=(listener, silent), daemon=True)
+            thread.start()
+            monkeypatch.setattr(esxcli_vc.reach, "endpoint", lambda action, at=listener.getsockname()[:2]: at)
+            assert esxcli_vc._ssh_answers(None) is answers and len(asked) == times
+            listener.shutdown(socket.SHUT_RDWR)
+        thread.join(5)
