@@ -120,11 +120,11 @@ class ActionModule(VsphereAction):
             return
         clusters = lookup.clusters_of(link, [item["host"]["parent"] for item in asking])
         found = licences.of_hosts(link, [item["row"]["runtime.host"] for item in asking]) if dynamic else {}
+        said = licences.told((item["host"]["name"], found[item["row"]["runtime.host"]._moId]) for item in asking) if dynamic else []
         for item in asking:
             parent = item["host"]["parent"]
-            item["plan"]["notes"] += vm_devices.cluster_notes([clusters[parent._moId]] if parent is not None and parent._moId in clusters else [], dynamic)
-            if dynamic:
-                item["plan"]["notes"].append(licences.words(item["host"]["name"], found[item["row"]["runtime.host"]._moId]))
+            near = [clusters[parent._moId]] if parent is not None and parent._moId in clusters else []
+            item["plan"]["notes"] += vm_devices.cluster_notes(near, dynamic) + said
 
     @staticmethod
     def _twice(items: list[dict]) -> None:

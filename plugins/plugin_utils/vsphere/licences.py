@@ -25,12 +25,13 @@ def licence_plain(info: t.Any) -> dict:
     return dict(name=info.name or "", edition=info.editionKey or "", features=features)
 
 
-def words(host: str, licence: dict | None) -> str:
-    """What the user has to know of the host's licence for a dynamic device."""
+def words(hosts: t.Iterable[str], licence: dict | None) -> str:
+    """What the user has to know of the licence of these hosts for a dynamic device."""
+    host = ", ".join(sorted(set(hosts)))
     if licence is None:
         return ("The licence of %s could not be read with this user: check that it includes Dynamic DirectPath I/O, and DRS for the placement at "
                 "power-on." % host)
-    named = "%s has the licence %s (%s)" % (host, licence["name"] or "without a name", licence["edition"] or "no edition")
+    named = "The licence of %s is %s (%s)" % (host, licence["name"] or "without a name", licence["edition"] or "no edition")
     if licence["edition"] == EVALUATION:
         return "%s: the evaluation has every feature and ends; Dynamic DirectPath I/O and DRS need a licence that includes them by then." % named
     listed = any("directpath" in ("%s %s" % item).lower().replace(" ", "") for item in licence["features"].items())
@@ -43,6 +44,14 @@ def words(host: str, licence: dict | None) -> str:
     drs = "" if not licence["features"] else "; it lists DRS" if "drs" in {key.lower().split(":")[0] for key in licence["features"]} else \
         "; it does not list DRS, so nothing places the VM at power-on"
     return "%s: %s%s." % (named, verdict, drs)
+
+
+def told(hosts: t.Iterable[tuple[str, dict | None]]) -> list[str]:
+    """words() for hosts (name, licence), those with the same licence in one."""
+    alike: dict[str, tuple[list[str], dict | None]] = {}
+    for name, licence in hosts:
+        alike.setdefault(repr(licence), ([], licence))[0].append(name)
+    return [words(names, licence) for names, licence in alike.values()]
 
 
 def of_hosts(session: t.Any, hosts: t.Iterable[t.Any]) -> dict[str, dict | None]:

@@ -522,6 +522,25 @@ def test_sixteen_vms_in_one_task(site):
     assert len(asked(site, since)) <= 2 * 16
 
 
+@needs_labels
+def test_sixteen_vms_with_dynamic_devices_in_one_task(site):
+    """Licences and clusters are read once for all."""
+    site = site(16)
+    for name in site.world.hosts:
+        host = site.ready(name)
+        for (bdf, dummy, port), label in zip([one for one in host.functions() if one[1].vpi], ("rdma-ib", "rdma-roce")):
+            host.passthru[bdf].label = label
+    since = len(site.world.journal)
+    done = site.ok("vm_passthru", vms=SIXTEEN, mode="dynamic", devices=[{"label": "rdma-ib"}, {"label": "rdma-roce"}])
+    lines = asked(site, since)
+    assert len(lines) <= 6 * 16 and lines.count("ReconfigVM_Task") == 16 and lines.count("QueryAssignedLicenses") == 1, lines
+    licence, = [text for text in done["warnings"] if "licence of" in text]
+    assert "esxi01, esxi02" in licence and "esxi16 is Evaluation Mode" in licence
+    since = len(site.world.journal)
+    again = site.ok("vm_passthru", vms=SIXTEEN, mode="dynamic", devices=[{"label": "rdma-ib"}, {"label": "rdma-roce"}])
+    assert not again["changed"] and not set(CHANGES) & set(asked(site, since)) and len(asked(site, since)) <= 2 * 16
+
+
 def test_sixteen_vms_tuned_in_one_task(site):
     site = site(16)
     many = [dict(one, memory_mb=327680) if one["name"] == "vm05" else one for one in SIXTEEN]
@@ -659,8 +678,9 @@ STANDARD = ("VMware vSphere 8 Standard", "esx.standard.cpuPackageCoreLimited", [
 
 
 @pytest.mark.parametrize("licence,said", [
-    (None, ["esxi01 has the licence Evaluation Mode (eval)", "ends"]), (ENTERPRISE, ["esxi01 has the licence VMware vSphere 8 Enterprise Plus", "lists DRS"]),
-    (STANDARD, ["esxi01 has the licence VMware vSphere 8 Standard", "does not list Dynamic DirectPath I/O", "does not list DRS"]),
+    (None, ["The licence of esxi01 is Evaluation Mode (eval)", "ends"]),
+    (ENTERPRISE, ["The licence of esxi01 is VMware vSphere 8 Enterprise Plus", "lists DRS"]),
+    (STANDARD, ["The licence of esxi01 is VMware vSphere 8 Standard", "does not list Dynamic DirectPath I/O", "does not list DRS"]),
     (STANDARD[:2] + (["directPathDynamic", "drs"],), ["it lists Dynamic DirectPath I/O; it lists DRS"])])
 def test_the_plan_names_the_licence_that_a_dynamic_device_needs(site, licence, said):
     site = site()
@@ -670,7 +690,7 @@ def test_the_plan_names_the_licence_that_a_dynamic_device_needs(site, licence, s
     for check in (True, False):
         warnings = site.ok("vm_passthru", name="vm01", mode="dynamic", devices=[GPU], check=check)["warnings"]
         assert any(all(words in text for words in ("no snapshots", "no vMotion while it runs", "vSphere HA restarts it", "DRS places it")) for text in warnings)
-        told = [text for text in warnings if text.startswith("esxi01 has the licence")]
+        told = [text for text in warnings if text.startswith("The licence of esxi01 is")]
         assert len(told) == 1 and all(words in told[0] for words in said), warnings
     assert "warnings" not in site.ok("vm_passthru", name="vm01", mode="dynamic", devices=[GPU]), "nothing is attached, so nothing is told"
 
@@ -739,7 +759,7 @@ def test_the_whole_stage_straight_on_a_host(site):
         host.settings["licence"] = STANDARD
         if LABELS:
             looked = site.ok("vm_passthru", "any-name", name="vm02", mode="dynamic", devices=[{"label": "ib"}], check=True)
-            assert any(text.startswith("esxi02 has the licence VMware vSphere 8 Standard") for text in looked["warnings"])
+            assert any(text.startswith("The licence of esxi02 is VMware vSphere 8 Standard") for text in looked["warnings"])
         assert "vm01" not in site.failed("vm_power", "any-name", name="vm77")["msg"]
     finally:
         direct.stop()
