@@ -51,7 +51,7 @@ study:
 	@tests/lanes/in-env ansible-playbook -i localhost, playbooks/study.yml -e "study_directory=$(CURDIR)/build/study" -e "study_tables=$(TABLES)" -e "study_claims=$(CLAIMS)"
 
 bench:
-	@tests/lanes/prepare lab
+	@tests/lanes/prepare test
 	@tests/lanes/in-env python tests/bench/scale.py
 
 guests:
