@@ -43,7 +43,7 @@ class ActionModule(VsphereAction):
         clone_timeout=dict(type="int", default=3600),
         power_timeout=dict(type="int", default=POWER_SECONDS),
     )
-    RULES = dict(required_one_of=[["name", "vms"]], mutually_exclusive=[["name", "vms"]])
+    RULES = dict(required_one_of=[["name", "vms"]], mutually_exclusive=[["name", "vms"], ["guest_hostname", "vms"], ["guest_address", "vms"]])
 
     def act(self, params: dict, task_vars: dict) -> dict:
         if params["name"]:

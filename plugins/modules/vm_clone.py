@@ -73,13 +73,15 @@ options:
       - VMs that are there already are not customized.
     type: str
   guest_hostname:
-    description: Host name of the guest, without a domain. Without it, the VM's name or what O(customization) says.
+    description: Host name of the guest, without a domain. Without it, the VM's name or what O(customization) says. With O(vms) each says its own.
     type: str
   guest_domain:
     description: DNS domain of the guests; needed for a guest customization without O(customization).
     type: str
   guest_address:
-    description: IPv4 address with its prefix length (V(192.168.1.11/24)) of the first network adapter. Without it, DHCP or what O(customization) says.
+    description:
+      - IPv4 address with its prefix length (V(192.168.1.11/24)) of the first network adapter. Without it, DHCP or what O(customization) says.
+      - With O(vms) each says its own.
     type: str
   guest_gateway:
     description: Default gateway of guests with an address.

@@ -1094,6 +1094,7 @@ def test_customizations_that_cannot_be_are_told_before_anything_is_made(site, mo
     assert "n1" not in site.world.vms
     many = [dict(name="n1", esxi_hostname="esxi01", guest_hostname="same"), dict(name="n2", esxi_hostname="esxi02", guest_hostname="SAME")]
     assert "given to n1 and to n2" in site.failed("vm_clone", template="vm01", vms=many, guest_domain="a")["msg"]
+    assert "mutually exclusive" in site.failed("vm_clone", template="vm01", vms=[dict(name="n1")], guest_domain="a", guest_hostname="n1")["msg"]
 
 
 def test_a_guest_that_is_not_customized_is_told(site):
