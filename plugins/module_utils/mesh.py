@@ -17,6 +17,7 @@ import re
 import select
 import signal
 import socket
+import subprocess
 import threading
 import time
 
@@ -29,6 +30,7 @@ from ansible_collections.vhpc.rdma.plugins.module_utils.tools import perftest
 FOLDER = "/var/tmp/vhpc_rdma"
 PAUSE = 0.01
 GRACE = 2.0
+EXITING = 0x4  # PF_EXITING among the flags of /proc/PID/stat
 KEEP = 5
 
 
@@ -466,12 +468,24 @@ class Walker:
                     told = message["failed"]
                     deadline = min(deadline, time.time() + 0.5)  # its server is gone: this end would hang
                 if time.time() > deadline:
-                    stop(self.process)
+                    code = self.end_process()
                     break
-            code = self.process.returncode if time.time() <= deadline or self.process.returncode == 0 else None
+            else:
+                code = self.process.returncode
             self.process = None
             out.seek(0)
             return out.read().decode("utf-8", "replace"), code, told
+
+    def end_process(self):
+        """Stop what runs; its return code when it was ending by itself, which takes its time while the kernel takes its memory back, else None."""
+        stat = self.system.read("/proc/%d/stat" % self.process.pid, "").rpartition(")")[2].split()
+        if len(stat) > 6 and int(stat[6]) & EXITING:
+            try:
+                return self.process.wait(10)
+            except subprocess.TimeoutExpired:
+                pass
+        stop(self.process)
+        return 0 if self.process.returncode == 0 else None
 
     # ---- server -------------------------------------------------------------------------------------------------------
 
@@ -573,8 +587,7 @@ class Walker:
                 if code is not None and (asked or code):
                     break
                 if time.time() > deadline:
-                    stop(self.process)
-                    code = None
+                    code = self.end_process()
                     break
                 if code == 0 and not asked:
                     message = door.hear(max(0.0, deadline - time.time()))

@@ -4,6 +4,8 @@
 
 """perftest's tables as compact rows, and its failures as causes with something to try (pure)."""
 
+import re
+
 from ansible_collections.vhpc.rdma.plugins.module_utils.bench.verdict import kind
 from ansible_collections.vhpc.rdma.plugins.module_utils.errors import ParseError
 from ansible_collections.vhpc.rdma.plugins.module_utils.tools import perftest
@@ -72,7 +74,9 @@ def failure(text, code=None, timed_out=None):
         error = dict(kind="other", text=tail(text)) if code and code > 0 and text.strip() else None
     if error:
         cause, hint = CAUSES.get(error["kind"], ("other", "see the output of both ends"))
-        cause, hint = STATUSES.get(error.get("status"), (cause, hint)) if error["kind"] == "completion" else (cause, hint)
+        # Two ends that do not fit fail with their first message; what fails later has another reason.
+        if error["kind"] == "completion" and not re.search(r"ccnt=\s*0*[1-9]", error["text"]):
+            cause, hint = STATUSES.get(error.get("status"), (cause, hint))
         if error["kind"] == "gid" and "should be between" in error["text"]:
             cause, hint = "gid-range", "the GID index does not exist on that device: leave -x out of extra_args, it is looked up"
         return dict(cause=cause, text=tail(error["text"]), hint=hint)

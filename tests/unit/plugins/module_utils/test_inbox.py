@@ -234,6 +234,7 @@ def test_an_empty_gid_is_told_from_a_path():
 @pytest.mark.parametrize("text, cause", [
     ("Completion with error at client\n Failed status 10: wr_id 0 syndrom 0x88\nscnt=5, ccnt=0\n", "tool-mismatch"),
     ("Completion with error at client\n Failed status 11: wr_id 0 syndrom 0x88\nscnt=5, ccnt=0\n", "size-mismatch"),
+    ("Completion with error at client\n Failed status 11: wr_id 0 syndrom 0x0\nscnt=1641, ccnt=1513\n", "completion"),
     (" Gid index should be between 0 and 64\n", "gid-range")])
 def test_what_the_ends_disagree_on_has_its_own_name(text, cause):
     assert tables.failure(text, 1)["cause"] == cause
