@@ -18,6 +18,8 @@ FABRICS = {"ib": "InfiniBand", "roce": "RoCE"}
 # What only a guest has.
 GUEST_RESULTS = ("guest_wait_result", "guest_info_result", "fabric_mtu_result", "verify_start_result", "verify_mesh_result")
 BENCHMARK_RESULTS = ("benchmark_result", "benchmark_study_result")
+# Tasks that run once for all: when one fails, every host leaves the play, and none of them is at fault for that.
+RUN_ONCE = (("verify_verdict_result", "verify"), ("benchmark_result", "benchmark"), ("benchmark_study_result", "benchmark"))
 VERDICT_KEYS = ("summary", "verdicts", "pairs", "matrix", "blame", "noisy", "silent", "limits", "cluster_checker")
 # What must be alike on all hosts of a kind; an odd one out is marked.
 ALIKE = {"esxi": ("ESXi", "build", "driver", "MFT", "PSID", "firmware", "BIOS"),
@@ -53,7 +55,7 @@ def gather(hostvars: dict, hosts: list[str], title: str, source: str, made: str,
     results = plan.collect(hostvars, hosts)
     happened = plan.build(results)
     for host in hosts:
-        if host in stopped and not happened["hosts"][host]["errors"]:
+        if host in stopped and not happened["hosts"][host]["errors"] and not any(_result(hostvars[host], name).get("failed") for name, dummy in RUN_ONCE):
             happened["hosts"][host]["errors"].append({"stage": "", "msg": "%s left the play before a stage could say why: see the log of the run" % host,
                                                       "error": {}})
     judged = next((found for found in (_result(hostvars[h], "verify_verdict_result") for h in hosts) if found.get("summary")), {})
@@ -72,10 +74,21 @@ def gather(hostvars: dict, hosts: list[str], title: str, source: str, made: str,
             "fleet": fleet(rows), "testbed": testbed(rows, bare_metal), "stages": stages,
             "changes": {h: e["steps"] for h, e in happened["hosts"].items() if e["steps"]}, "reboots": reboots,
             "reboots_max": happened["reboots_max"], "failures": {h: e["errors"] for h, e in happened["hosts"].items() if e["errors"]},
+            "stops": _stops(hostvars, hosts),
             "warnings": {h: e["warnings"] for h, e in happened["hosts"].items() if e["warnings"]},
             "ports": _ports(hostvars, hosts), "curves": _curves(hostvars, hosts), "benchmark": _benchmark(hostvars, hosts),
             "verdict": {key: judged[key] for key in VERDICT_KEYS if judged.get(key) is not None}}
     return dict(data, worst=worst(data), reasons=reasons(data))
+
+
+def _stops(hostvars: dict, hosts: list[str]) -> list[dict]:
+    """What a task that runs once for all could not do; a verdict that fails is told by its measurements."""
+    out = []
+    for name, stage in RUN_ONCE:
+        result = next((found for found in (_result(hostvars[host], name) for host in hosts) if found.get("failed")), {})
+        if result and not result.get("summary"):
+            out.append({"stage": stage, "msg": result.get("msg") or "failed"})
+    return out
 
 
 # ---- versions ----------------------------------------------------------------------------------------------------------
@@ -265,6 +278,8 @@ def reasons(data: dict) -> list[dict]:
         msg = data["failures"][hosts[0]][0]["msg"] if len(hosts) == 1 else text
         out.append({"severity": "fail", "what": "host", "names": hosts,
                     "text": msg if len(hosts) == 1 and hosts[0] in msg else "%s: %s" % (names(hosts), msg)})
+    for stop in data["stops"]:
+        out.append({"severity": "fail", "what": "stage", "names": [], "text": "%s: %s" % (stop["stage"], stop["msg"])})
     for entry in found.get("blame") or []:
         out.append({"severity": entry.get("severity", "fail"), "what": entry["kind"], "names": entry["names"],
                     "text": "%s: %s" % (FABRICS.get(entry["fabric"], entry["fabric"]), entry["text"])})

@@ -79,6 +79,8 @@ def junit(data: dict) -> str:
         for stage in list(dict.fromkeys(data["ran"].get(host, []) + list(errors))):
             trouble = errors.get(stage)
             suites.setdefault(stage, []).append((host, None, "failure" if trouble else "", trouble[0] if trouble else "", "\n".join(trouble or [])))
+    for stop in data["stops"]:
+        suites.setdefault(stop["stage"], []).append(("all hosts", None, "failure", stop["msg"], stop["msg"]))
     for one in data["verdict"].get("verdicts") or []:
         said = report.why(one)
         figure = "no value" if one["value"] is None else "%g %s" % (one["value"], one["unit"])

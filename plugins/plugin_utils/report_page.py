@@ -153,7 +153,7 @@ PAGE = """
 {% if curves %}<a href="#curves">Curves</a>{% endif %}{% if data.benchmark %}<a href="#benchmarks">Benchmarks</a>{% endif %}
 {% if data.testbed %}<a href="#testbed">Testbed</a>{% endif %}<a href="#fleet">Fleet</a><a href="#changes">Changes</a><a href="#reboots">Reboots</a>
 <a href="#again">How to reproduce</a></nav>
-{% if not pictures %}<p class="soft">{{ missing }}</p>{% endif %}
+{% if not pictures and (curves or matrices or data.benchmark) %}<p class="soft">{{ missing }}</p>{% endif %}
 {% if data.failures %}
 <h2 id="failures">Failures</h2>
 {% call wide('Failures') %}<table><tr><th>host</th><th>stage</th><th>what</th></tr>

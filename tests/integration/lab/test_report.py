@@ -57,6 +57,7 @@ class Runs:
             self.third = self.site.run("benchmark.yml", "-e", json.dumps({
                 "benchmark_benchmarks": ["mbw_mr", "latency"], "benchmark_nodes": [2], "benchmark_ppn": [2], "benchmark_repeats": 2,
                 "benchmark_sizes": [8, 65536]}))
+            self.fourth = self.site.run("verify.yml", "-e", json.dumps({"verify_limits": {"bandwidth_percent": 99.9}, "report_before": str(self.kept)}))
             self.secrets = secrets_of(self.site)
         finally:
             self.site.stop()
@@ -109,6 +110,16 @@ def test_a_run_is_compared_with_the_one_before(runs):
     assert found["compared"] == 4 and found["newly_failed"] == [] and found["before"]["title"] == "First <run>" and found["hosts_gone"] == ["esxi04", "esxi08"]
     page = (runs.second.directory / "comparison.html").read_text()
     assert "First &lt;run&gt;" in page and "source: simulated" in page
+
+
+def test_a_verdict_that_fails_is_a_new_failure_whatever_the_figure(runs):
+    assert runs.fourth.code != 0
+    data, found = runs.fourth.file("report.json"), runs.fourth.file("comparison.json")
+    assert problems(data) == [] and [row["status"] for row in data["worst"]] == ["fail", "fail", "pass", "pass"]
+    assert "below the limit" in data["worst"][0]["why"]
+    assert {(row["fabric"], row["test"], row["change"]) for row in found["newly_failed"]} == {("ib", "send_bw", "same"), ("roce", "send_bw", "same")}
+    assert found["verdict"]["text"].startswith("2 new failures.") and found["worse"] == [] and data["failures"] == {}
+    assert JUnitXml.fromstring((runs.fourth.directory / "junit.xml").read_bytes()).failures == 2
 
 
 def test_benchmarks_have_a_report_of_their_own(runs):

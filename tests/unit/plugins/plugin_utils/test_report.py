@@ -175,6 +175,27 @@ def test_the_report_is_about_the_hosts_of_the_run_and_those_that_fell_out_of_it(
     assert {row["host"] for row in data["versions"] if row["kind"] == "guest"} == {"vm09"} | set(HOSTS)
 
 
+def test_a_verdict_that_fails_is_no_failure_of_every_host():
+    variables = hostvars(0.5)
+    judged = dict(variables["vm01"]["verify_verdict_result"], failed=True, msg="Cannot prove the fabric: much is wrong.")
+    for host in HOSTS:  # a task that runs once registers its result everywhere, and its failure takes every host out of the play
+        variables[host]["verify_verdict_result"] = judged
+    data = report.gather(variables, HOSTS, "t", "measured", "now", set(HOSTS))
+    assert data["failures"] == {} and data["stops"] == []
+    assert report.lead(data) == ("fail", "4 of 12 measurements are not as they must be. Nothing was changed.")
+    assert not any("left the play" in row["text"] for row in data["reasons"])
+
+
+@pytest.mark.parametrize("name, stage", [("verify_verdict_result", "verify"), ("benchmark_result", "benchmark")])
+def test_a_stage_that_could_not_be_done_for_anybody_is_told_once(name, stage):
+    failed = {"failed": True, "msg": "Cannot do it: there is no such limit."}
+    variables = {host: {name: failed, "guest_info_result": {"kernel": "4.18"}} for host in HOSTS}
+    data = report.gather(variables, HOSTS, "t", "measured", "now", set(HOSTS))
+    assert data["stops"] == [{"stage": stage, "msg": failed["msg"]}] and data["failures"] == {} and problems(data) == []
+    assert [row["text"] for row in data["reasons"]] == ["%s: %s" % (stage, failed["msg"])] and report.state(data) == "fail"
+    assert report_page.html(data, False).count("there is no such limit") == 1 and report_files.junit(data).count("<failure") == 1
+
+
 def test_guests_that_were_only_measured_are_guests():
     variables = {"vm01": {"verify_mesh_result": {"results": []}}}
     assert [row["kind"] for row in report.gather(variables, ["vm01"], "t", "measured", "now")["versions"]] == ["guest"]
