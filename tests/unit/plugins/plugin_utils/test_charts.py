@@ -14,11 +14,11 @@ import pytest
 from ansible_collections.vhpc.rdma.plugins.module_utils.bench import scaling
 from ansible_collections.vhpc.rdma.plugins.plugin_utils import charts
 
-HOSTS = ["vm01", "vm02", "vm03"]
+HOSTS = ("vm01", "vm02", "vm03")
 
 
 def matrix(values, states, lower=False, limit=95.0, hosts=HOSTS):
-    return charts.matrix("m", "Bandwidth <IB>", hosts, values, states, "Gb/s", lower, limit)
+    return charts.matrix("m", "Bandwidth <IB>", list(hosts), values, states, "Gb/s", lower, limit)
 
 
 def texts(svg):
@@ -71,8 +71,8 @@ def test_the_same_figures_give_the_same_bytes_and_the_pages_colours():
 
 
 def test_a_configuration_looks_the_same_in_every_chart():
-    table = scaling.analyse(dict(nodes=[1, 2, 4], sense="higher", resolution=0, rows={"BM.48": [10.0, 20.0, 39.0], "BM.44": [9.5, 18.0, 36.0],
-                                                                                  "VM.44": [9.0, 17.0, 30.0]}))
+    table = scaling.analyse(dict(nodes=[1, 2, 4], sense="higher", resolution=0, rows={
+        "BM.48": [10.0, 20.0, 39.0], "BM.44": [9.5, 18.0, 36.0], "VM.44": [9.0, 17.0, 30.0]}))
     found = dict(charts.scaling(dict(table, unit="ns/day"), "gromacs", "s"))
     assert list(found) == ["figures over nodes", "delta to BM.48", "strong-scaling efficiency"]
     for name, colour in (("BM.44", charts.COLOURS[1]), ("VM.44", charts.COLOURS[2])):
