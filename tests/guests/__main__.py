@@ -25,11 +25,11 @@ from . import lab as labs
 PLACE = images.BUILD / "run"
 
 
-def up(count: int, flavour: str) -> int:
-    PLACE.mkdir(parents=True, exist_ok=True)
-    stop(quiet=True)
-    (PLACE / "parent").write_text("%d\n" % os.getpid())
-    lab = labs.Lab(PLACE, count, flavour)
+def up(place: Path, count: int, flavour: str, installed: bool) -> int:
+    place.mkdir(parents=True, exist_ok=True)
+    stop(place, quiet=True)
+    (place / "parent").write_text("%d\n" % os.getpid())
+    lab = labs.Lab(place, count, flavour, installed=labs.installed() if installed else None)
     signal.signal(signal.SIGTERM, lambda *dummy: sys.exit(0))
     try:
         seconds = lab.start()
@@ -46,12 +46,12 @@ def up(count: int, flavour: str) -> int:
         return 0
     finally:
         lab.stop()
-        (PLACE / "parent").unlink(missing_ok=True)
+        (place / "parent").unlink(missing_ok=True)
 
 
-def stop(quiet: bool = False) -> int:
+def stop(place: Path, quiet: bool = False) -> int:
     """End the one that keeps guests up, and with it the guests."""
-    note = PLACE / "parent"
+    note = place / "parent"
     try:
         pid = int(note.read_text())
         if pid != os.getpid() and b"guests" in Path("/proc/%d/cmdline" % pid).read_bytes():
@@ -63,7 +63,7 @@ def stop(quiet: bool = False) -> int:
     except (OSError, ValueError):
         if not quiet:
             print("No guests are up.")
-    labs.reap(PLACE)
+    labs.reap(place)
     return 0
 
 
@@ -86,7 +86,7 @@ def test(words: list[str]) -> int:
         labs.reap(place)
     env = dict(os.environ, PYTHONPATH=os.pathsep.join([str(collections()), str(images.TOP / "tests")]))
     paths = [] if any(word.startswith("tests/") for word in words) else ["tests/guests"]
-    command = [sys.executable, "-m", "pytest", "-q", "-ra", "-p", "no:cacheprovider", "--durations=8", "--basetemp", str(base), *words, *paths]
+    command = [sys.executable, "-m", "pytest", "-q", "-ra", "-p", "no:cacheprovider", "--durations=8", "--capture=sys", "--basetemp", str(base), *words, *paths]
     code = subprocess.call(command, cwd=images.TOP, env=env, preexec_fn=labs.die_with_parent)
     print("Guest tests: %s after %.0f s, Linux %s, image cached" % ("passed" if code == 0 else "FAILED", time.monotonic() - started, image.version))
     return code
@@ -97,6 +97,8 @@ def main() -> int:
     parser.add_argument("what", choices=["build", "up", "stop", "test"])
     parser.add_argument("--count", type=int, default=2)
     parser.add_argument("--flavour", choices=["systemd", "plain"], default="systemd")
+    parser.add_argument("--installed", action="store_true", help="RDMA's packages are on the guests already")
+    parser.add_argument("--directory", type=Path, default=PLACE, help="where the guests of up and stop have their disks and the inventory")
     words, more = parser.parse_known_args()
     if more and words.what != "test":
         parser.error("unknown: %s" % " ".join(more))
@@ -106,7 +108,7 @@ def main() -> int:
             return 0
         if words.what == "test":
             return test(more)
-        return up(words.count, words.flavour) if words.what == "up" else stop()
+        return up(words.directory.resolve(), words.count, words.flavour, words.installed) if words.what == "up" else stop(words.directory.resolve())
     except (images.Missing, labs.GuestError) as err:
         print(err, file=sys.stderr)
         return 1

@@ -79,18 +79,29 @@ class Site:
         print("run %s: %s %s, %.0f s" % (name, path.name, " ".join(words), seconds), file=sys.__stderr__, flush=True)
         return Run(code, log.read_text(), json.loads(summary.read_text()) if summary.exists() else {}, place, seconds)
 
-    def module(self, name: str, guest: labs.Guest | None = None, check: bool = False, **options):
-        """One module on one guest, or on both: host -> its result."""
+    def modules(self, *calls: tuple[str, bool, dict], guests: list[labs.Guest] | None = None) -> list[dict]:
+        """Modules one after another, each (name, whether in check mode, options): host -> result of each."""
         out = self.directory / "results"
         shutil.rmtree(out, ignore_errors=True)
         out.mkdir()
-        tasks = [{"vhpc.rdma." + name: options, "register": "found", "ignore_errors": True},
-                 {"ansible.builtin.copy": {"content": "{{ found | to_json }}", "dest": str(out) + "/{{ inventory_hostname }}", "mode": "0600"},
-                  "delegate_to": "localhost", "check_mode": False, "vars": {"ansible_connection": "local", "ansible_python_interpreter": sys.executable}}]
-        play = [{"hosts": guest.name if guest else "guests", "gather_facts": False, "tasks": tasks}]
-        run = self.play(json.dumps(play, indent=1), *(["--check"] if check else []))
-        found = {path.name: json.loads(path.read_text()) for path in out.iterdir()}
-        assert found, run.log
+        tasks: list[dict] = []
+        for number, (name, check, options) in enumerate(calls):
+            tasks += [{"vhpc.rdma." + name: options, "register": "found", "ignore_errors": True, "check_mode": check},
+                      {"ansible.builtin.copy": {"content": "{{ found | to_json }}", "dest": "%s/%d.{{ inventory_hostname }}" % (out, number), "mode": "0600"},
+                       "delegate_to": "localhost", "check_mode": False,
+                       "vars": {"ansible_connection": "local", "ansible_python_interpreter": sys.executable}}]
+        play = [{"hosts": ",".join(guest.name for guest in guests) if guests else "guests", "gather_facts": False, "tasks": tasks}]
+        run = self.play(json.dumps(play, indent=1))
+        found: list[dict] = [{} for dummy in calls]
+        for path in out.iterdir():
+            number, host = path.name.split(".", 1)
+            found[int(number)][host] = json.loads(path.read_text())
+        assert all(found), run.log
+        return found
+
+    def module(self, name: str, guest: labs.Guest | None = None, check: bool = False, **options):
+        """One module on one guest, or on both: host -> its result."""
+        found = self.modules((name, check, options), guests=[guest] if guest else None)[0]
         return found[guest.name] if guest else found
 
     def reboot(self) -> None:
@@ -114,7 +125,7 @@ def site(tmp_path_factory):
 @pytest.fixture(scope="session")
 def road(site):
     """The road of the guests as a user walks it: the plan, the run, the run again, a reboot of all guests, the run once more."""
-    short = {"verify_tests": ["send_bw"]}
+    short = {"verify_tests": ["send_bw"], "verify_size": 65536}
     runs = {"plan": site.play("site.yml", "--check", *STAGES), "first": site.play("site.yml", *STAGES, **short)}
     if runs["first"].code == 0:
         runs["second"] = site.play("site.yml", *STAGES, **short)

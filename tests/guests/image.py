@@ -19,7 +19,7 @@ import time
 from pathlib import Path
 
 TOP = Path(__file__).resolve().parents[2]
-BUILD = TOP / "build" / "guests"
+BUILD = Path(os.environ.get("VHPC_GUESTS_BUILD") or TOP / "build" / "guests")  # a copy of the checkout shares the images of the original
 SETUP = Path(__file__).resolve().parent / "setup.sh"
 PACKAGES = ("systemd-sysv", "dbus", "udev", "openssh-server", "python3", "iproute2", "iputils-ping", "kmod", "procps", "network-manager", "ifupdown",
             "netplan.io", "nftables")
