@@ -75,7 +75,7 @@ class Run:
         with self.log.open("a") as log:
             log.write(text + "\n")
 
-    def __call__(self, *command: str | os.PathLike, cwd: os.PathLike = TOP, timeout: float = 1500, ok: tuple[int, ...] = (0,), **env: str) -> int:
+    def __call__(self, *command: str | os.PathLike, cwd: os.PathLike = TOP, timeout: float = 2400, ok: tuple[int, ...] = (0,), **env: str) -> int:
         """Runs one command with its output in the lane's log."""
         words = [os.fspath(word) for word in command]
         self.say("$ " + " ".join(words))
