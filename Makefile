@@ -6,6 +6,7 @@ export PYTHON
 
 COUNT ?= 2
 FLAVOUR ?= systemd
+INSTALLED ?=
 
 .PHONY: help demo lab lab-stop test test-faults test-vcsim study bench guests guests-stop test-guests clean
 
@@ -18,7 +19,7 @@ help:
 	@echo "make test-vcsim         the vSphere client against govmomi's simulator; says why where it cannot run"
 	@echo "make study [TABLES=..] judge the paper's claims by the paper's tables (or by TABLES) into build/study"
 	@echo "make bench             print what schedule, verdicts and report cost for 16, 64 and 256 hosts"
-	@echo "make guests [COUNT=2] [FLAVOUR=systemd]  boot real Linux guests with soft-RoCE in QEMU, print their inventory; FLAVOUR=plain boots faster"
+	@echo "make guests [COUNT=2] [FLAVOUR=systemd]  boot real Linux guests with soft-RoCE in QEMU, print their inventory; FLAVOUR=plain boots faster, INSTALLED=1 has the packages"
 	@echo "make guests-stop       stop them from another terminal"
 	@echo "make test-guests       the guest and verify stages on two real guests, and the fabric checks on a simulated InfiniBand fabric"
 	@echo "make clean             remove build/ and .venv"
@@ -56,7 +57,7 @@ bench:
 
 guests:
 	@tests/lanes/prepare lab
-	@tests/lanes/in-env python -m guests up --count $(COUNT) --flavour $(FLAVOUR)
+	@tests/lanes/in-env python -m guests up --count $(COUNT) --flavour $(FLAVOUR) $(if $(INSTALLED),--installed)
 
 guests-stop:
 	@tests/lanes/in-env python -m guests stop
