@@ -209,6 +209,7 @@ class Walker:
         self.folder = folder(spec["run_id"])
         self.started, self.done, self.process, self.lobby = time.time(), 0, None, None
         self.ports, self.faults = {}, {}
+        self.bindable = {}
         self.version = ""
 
     # ---- what this guest has ------------------------------------------------------------------------------------------
@@ -252,12 +253,21 @@ class Walker:
         given = re.findall(r"(?:^|\s)(?:-x\s*|--gid-index[=\s])(\d+)(?!\S)", " ".join(str(word) for word in self.spec["extra_args"]))
         return int(given[-1]) if given else self.ports[fabric]["gid_index"]
 
+    def pinned(self, node):
+        """What goes before a test to keep it on the card's NUMA node; nothing where binding does not work (a container may not, a node may have no memory)."""
+        if not self.spec["numa"] or node is None or node < 0 or not self.system.find("numactl"):
+            return []
+        words = ["numactl", "--cpunodebind=%d" % node, "--membind=%d" % node]
+        if node not in self.bindable:
+            try:
+                self.bindable[node] = self.system.run(words + ["true"], timeout=20)[0] == 0
+            except RdmaError:
+                self.bindable[node] = False
+        return words if self.bindable[node] else []
+
     def command(self, fabric, test, server=""):
         port, spec = self.ports[fabric], self.spec
-        pinned = []
-        if spec["numa"] and port["numa_node"] is not None and port["numa_node"] >= 0 and self.system.find("numactl"):
-            pinned = ["numactl", "--cpunodebind=%d" % port["numa_node"], "--membind=%d" % port["numa_node"]]
-        return pinned + ["ib_" + test] + perftest.args(
+        return self.pinned(port["numa_node"]) + ["ib_" + test] + perftest.args(
             port["device"], server=server, port=port["port"], gid_index=port["gid_index"] if fabric == "roce" else None, tcp_port=spec["port"],
             all_sizes=not spec.get("size"), size=spec.get("size"), iterations=spec["iterations"], extra=spec["extra_args"])
 
