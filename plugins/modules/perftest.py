@@ -119,7 +119,9 @@ options:
     elements: str
     default: []
   numa:
-    description: Whether to bind both ends to the NUMA node of the card with C(numactl). They stay unbound where there is no node, no C(numactl), or it may not bind.
+    description:
+      - Whether to bind both ends to the NUMA node of the card with C(numactl).
+      - They stay unbound where there is no node, no C(numactl), or it may not bind.
     type: bool
     default: false
   port:
