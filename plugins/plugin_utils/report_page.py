@@ -12,7 +12,7 @@ from ansible_collections.vhpc.rdma.plugins.plugin_utils import charts, page, rep
 # source: what a reader must know before he reads a figure
 NOTICES = {
     "simulated": "source: simulated. Made on the rehearsal lab: its figures say nothing about hardware.",
-    "soft-roce": "source: soft-roce. Made with RDMA devices in software: its figures are measured, and they say nothing about hardware.",
+    "soft-roce": "source: soft-roce. Measured on soft-RoCE, RDMA in software: the figures are real, and they say nothing about hardware.",
 }
 # How much of a long list stands on the page; the rest is in report.json.
 SHOWN = 100
