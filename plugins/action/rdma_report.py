@@ -19,6 +19,8 @@ from ansible_collections.vhpc.rdma.plugins.plugin_utils.action import RdmaAction
 
 display = Display()
 BIG = 128
+# What a comparison needs of a report, and other files of a run do not have.
+PARTS = {"hosts", "verdict", "benchmark", "failures", "versions"}
 
 
 class ActionModule(RdmaAction):
@@ -31,7 +33,16 @@ class ActionModule(RdmaAction):
 
     def act(self, params, task_vars):
         # Read before anything is written: the earlier report may lie where the new one goes.
-        before, after, bare_metal = (self._load(params[name]) if params[name] else None for name in ("before", "after", "bare_metal"))
+        after, earlier, unread = self._load(params["after"]) if params["after"] else None, {}, None
+        for name in ("before", "bare_metal"):
+            try:
+                earlier[name] = self._load(params[name]) if params[name] else None
+            except RdmaError as err:
+                if after:
+                    raise
+                # The evidence of this run is written first: it exists nowhere else.
+                earlier[name], unread = None, unread or err
+        before, bare_metal = earlier["before"], earlier["bare_metal"]
         if after:
             found = compare.compare(before, after)
             paths = {} if self.check_mode else self._write(params["directory"], self._comparison(found))
@@ -73,6 +84,8 @@ class ActionModule(RdmaAction):
                 result["comparison"] = compare.compare(before, data)
                 files.update(self._comparison(result["comparison"]))
         paths = self._write(params["directory"], files)
+        if unread:
+            raise unread
         if not self.check_mode:
             display.display("%s\nReport: %s" % (report.lead(data)[1], paths["html"]))
         # A report is a picture of the run, not a state of a host: it never counts as a change.
@@ -110,7 +123,7 @@ class ActionModule(RdmaAction):
             raise RdmaError("read the report", path, err.strerror or str(err), "give a report.json that this module has written", code="REPORT") from err
         except ValueError as err:
             raise RdmaError("read the report", path, "it is no JSON: %s" % err, "give a report.json that this module has written", code="REPORT") from err
-        if not isinstance(data, dict) or data.get("format") != report.FORMAT:
+        if not isinstance(data, dict) or data.get("format") != report.FORMAT or not PARTS <= set(data):
             raise RdmaError("read the report", path, "it is no report.json of format %d" % report.FORMAT,
                             "give a report.json that this version of the collection has written", code="REPORT")
         return data

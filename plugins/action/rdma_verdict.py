@@ -37,7 +37,8 @@ class ActionModule(RdmaAction):
                                 next((result["chosen"] for result in collected if result.get("chosen")), None))
         summary = judged["summary"]
         silent = sorted(set(hosts) - {result["self_name"] for result in collected})
-        checker = self._cluster_checker(params["cluster_checker"], hosts) if params["cluster_checker"] else {}
+        checker = self._cluster_checker(params["cluster_checker"], hosts) if params["cluster_checker"] and not (
+            self.check_mode and not Path(params["cluster_checker"]).exists()) else {}
         text = self._text(judged, hosts, silent, checker)
         versions: dict[str, list[str]] = {}
         for one in collected:

@@ -13,7 +13,7 @@ COMMENT = "vhpc.rdma"
 NFT_FILE = "/etc/nftables.vhpc-rdma.nft"
 NFT_CONFIGURATIONS = ("/etc/sysconfig/nftables.conf", "/etc/nftables.conf")
 NFT_INCLUDE = 'include "%s"' % NFT_FILE
-REFUSING = ("drop", "reject", "jump", "goto", "queue")
+REFUSING = ("drop", "reject", "jump", "goto", "queue", "vmap")
 
 
 # ---- pure ------------------------------------------------------------------------------------------------------------------------
@@ -60,7 +60,10 @@ def parse_nft(text):
         if held is None:
             continue
         words = [word for part in rule.get("expr") or [] for word in part]
-        held["refuses"] = held["refuses"] or any(word in REFUSING for word in words)
+        # A target of iptables-nft; an older nft says no more of it than that it is one.
+        foreign = [part["xt"] for part in rule.get("expr") or [] if "xt" in part]
+        held["refuses"] = held["refuses"] or any(word in REFUSING for word in words) or any(
+            not one or one.get("type") == "target" and one.get("name") == "REJECT" for one in foreign)
         if rule.get("comment") == COMMENT:
             held["ours"][rule["handle"]] = _ports(rule.get("expr") or [])
     return [chains[key] for key in sorted(chains) if chains[key]["refuses"] or chains[key]["ours"]]

@@ -104,9 +104,9 @@ def parse_dcb(pfc, app):
 
 
 def parse_traffic_class(text):
-    """The traffic class that all connections of a port have, as the driver of the vendor tells it; 0 when there is none."""
+    """The traffic class that all connections of a port have, as the driver of the vendor tells it; -1, as the driver counts, when none is forced."""
     match = re.search(r"Global tclass=(\d+)", text)
-    return int(match.group(1)) if match else 0
+    return int(match.group(1)) if match else -1
 
 
 # ---- what is wanted (pure) ---------------------------------------------------------------------------------------------------------
@@ -127,7 +127,7 @@ def wish(options, where=""):
 
 def defaults(options):
     """What a port has before anybody set anything."""
-    return dict(options, trust="pcp", pfc=[], roce_mode="v2", tos=0, ecn=None)
+    return dict(options, trust="pcp", pfc=[], roce_mode="v2", tos=0, traffic_class=-1, ecn=None)
 
 
 def priorities(numbers):
@@ -178,8 +178,9 @@ def settings(found, wanted):
             add("RoCE mode", found["mode"], mode, ("run", ["cma_roce_mode"] + who + ["-m", wanted["roce_mode"][1:]]))
             add("type of service", found["tos"], wanted["tos"], ("run", ["cma_roce_tos"] + who + ["-t", str(wanted["tos"])]))
     if found["traffic_class"] is not None:
-        add("traffic class", found["traffic_class"], wanted["tos"],
-            ("write", "/sys/class/infiniband/{device}/tc/%d/traffic_class" % found["port"], str(wanted["tos"])))
+        # 0 is forced on every connection like any other class; -1 gives each its own again.
+        forced = wanted.get("traffic_class", wanted["tos"])
+        add("traffic class", found["traffic_class"], forced, ("write", "/sys/class/infiniband/{device}/tc/%d/traffic_class" % found["port"], str(forced)))
     if wanted["ecn"] is not None:
         if found["ecn"] is None:
             out.append(dict(name="ECN", cannot="its driver has no switch for it (/sys/class/net/*/ecn, which the vendor's driver has)"))

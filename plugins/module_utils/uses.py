@@ -8,6 +8,8 @@ import json
 import os
 import re
 
+from ansible_collections.vhpc.rdma.plugins.module_utils.errors import RdmaError
+
 FAMILY = "mlx"  # what the drivers of such cards begin with
 
 
@@ -78,14 +80,29 @@ def mounts(system):
     return out
 
 
+def session(system):
+    """SSH_CONNECTION of this session: sudo drops it from the environment, but the processes above still have it."""
+    pid = os.getpid()
+    try:
+        while pid > 1:
+            match = re.search(r"(?:^|\0)SSH_CONNECTION=([^\0]*)", system.read("/proc/%d/environ" % pid, ""))
+            if match:
+                return match.group(1)
+            fields = system.read("/proc/%d/stat" % pid, "").rpartition(")")[2].split()
+            pid = int(fields[1]) if len(fields) > 1 else 0
+    except RdmaError:
+        pass  # a process of somebody else may not be read: without sudo our own environment has told already
+    return ""
+
+
 def of_driver(system, connection=None):
     """Texts on what the guest would lose without the driver: the way to it, and file systems.
 
-    connection: SSH_CONNECTION of this session; without it that of the environment, where the system is this machine.
+    connection: SSH_CONNECTION of this session; without it that of this process or those above, where the system is this machine.
     """
     devices = default_routes(system)
     if connection is None:
-        connection = os.environ.get("SSH_CONNECTION", "") if system.is_machine else ""
+        connection = session(system) if system.is_machine else ""
     words = connection.split()
     if len(words) == 4:
         own = by_address(system, words[2])

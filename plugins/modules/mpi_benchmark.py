@@ -494,7 +494,7 @@ def work(guest):
             text = "%s on %d node%s: %s" % (run["benchmark"], run["nodes"], "" if run["nodes"] == 1 else "s", text)
             if text not in guest.warnings:
                 guest.warnings.append(text)
-    summary = mpi.summarize([dict(run, unit=run["unit"] or "", direction=run["direction"] or "higher") for run in runs])
+    summary = mpi.summarize(runs)
     for entry in summary:
         for mark in entry["statistics"]["marks"]:
             guest.warnings.append("%s on %d node%s with %d processes each: %s" % (

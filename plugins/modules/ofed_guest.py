@@ -335,7 +335,8 @@ def plan_reload(guest, changes, view):
     """How the installed modules become the running ones."""
     params, found = guest.params, view["found"]
     replaced = view["install"] or view["rebuild"]
-    if not replaced and found["loaded"] is not False or params["reload"] == "none":
+    # Without modules of its own there is nothing to load.
+    if not replaced and found["loaded"] is not False or params["reload"] == "none" or "--user-space-only" in params["installer_arguments"]:
         return
     if not replaced:
         refuse_unsigned(guest)
@@ -525,10 +526,11 @@ def apply_doca(guest, view):
     if view["install"]:
         packages.install(system, [packages.pinned(system, doca.PACKAGE, params["version"])], params["timeout"])
     release = ofed_state.kernel(system)
-    if view["rebuild"] or view["install"] and doca.unbuilt(system, release):
+    # DKMS knows modules of others too: only where the kernel would not take DOCA's is there something to build.
+    if view["rebuild"] or view["install"] and ofed_state.drift(system) and doca.unbuilt(system, release):
         code, out, err = system.run(["dkms", "autoinstall", "-k", release], timeout=params["timeout"])
         missing = doca.unbuilt(system, release)
-        if code or missing:
+        if (code or missing) and ofed_state.drift(system):
             raise RdmaError("build the modules of DOCA for kernel %s" % release, guest.host,
                             "DKMS has not installed %s" % ", ".join(missing) if missing else (err or out).strip()[-400:],
                             "install the headers of that kernel, and read the make.log that DKMS names", code="DKMS",

@@ -38,7 +38,7 @@ attributes:
     details:
       - The files are written on each run; that is not reported as a change.
 requirements:
-  - matplotlib, for charts
+  - matplotlib 3.6 or newer, for charts
 options:
   directory:
     description: Directory on the controller that gets the files. Made when it is not there.

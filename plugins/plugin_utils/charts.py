@@ -20,16 +20,16 @@ INK, SOFT, LINE, BAND = "#010203", "#010204", "#010205", "#010206"
 THEME = {INK: "var(--ink)", SOFT: "var(--soft)", LINE: "var(--line)", BAND: "var(--band)"}
 # Up to so many hosts each cell of a matrix has its number in it; from there on it is a picture, and the worst are told in words.
 NUMBERED = 24
-MISSING = "Charts are left out: matplotlib is not installed where Ansible runs. The tables hold the same figures."
+MISSING = "Charts are left out: matplotlib 3.6 or newer is not installed where Ansible runs. The tables hold the same figures."
 
 
 def available() -> bool:
-    """Whether matplotlib is there and can be loaded: one whose libraries are missing is none."""
+    """Whether a matplotlib that knows what is asked of it is there and can be loaded: one whose libraries are missing is none."""
     try:
         importlib.import_module("matplotlib.figure")
+        return getattr(importlib.import_module("matplotlib"), "__version_info__", (0,)) >= (3, 6)
     except (ImportError, OSError):
         return False
-    return True
 
 
 def size_text(size: float) -> str:

@@ -27,9 +27,16 @@ def compare(before: dict, after: dict) -> dict:
     new_failures = [{"host": host, "stage": error["stage"], "msg": error["msg"]} for host, errors in after["failures"].items() if host not in before["failures"]
                     for error in errors[:1]]
     still = sorted(set(before["failures"]) & set(after["failures"]))
+    old_stops = {stop["stage"] for stop in before.get("stops") or []}
+    for stop in after.get("stops") or []:
+        if stop["stage"] in old_stops:
+            still.append("all hosts (%s)" % stop["stage"])
+        else:
+            new_failures.append({"host": "all hosts", "stage": stop["stage"], "msg": stop["msg"]})
     fixed = sorted(host for host in before["failures"] if host not in after["failures"] and host in after["hosts"])
     out = {"format": FORMAT, "before": _head(before), "after": _head(after), "new_failures": new_failures, "still_failing": still, "fixed": fixed,
            "newly_failed": [row for row in figures if row["after_status"] == "fail" and row["before_status"] != "fail"],
+           "failed_in_both": sum(row["before_status"] == row["after_status"] == "fail" for row in figures),
            "no_longer_failed": [row for row in figures if row["before_status"] == "fail" and row["after_status"] not in ("fail", None)],
            "worse": sorted((row for row in figures if row["change"] == "worse"), key=lambda row: -(row["worse_percent"] or 0)),
            "better": sorted((row for row in figures if row["change"] == "better"), key=lambda row: row["worse_percent"] or 0),
@@ -146,6 +153,8 @@ def _verdict(out: dict) -> dict:
         parts.append("%d new failure%s." % (new, "" if new == 1 else "s"))
     if out["still_failing"]:
         parts.append("%d host%s failed in both." % (len(out["still_failing"]), "" if len(out["still_failing"]) == 1 else "s"))
+    if out["failed_in_both"]:
+        parts.append("%d figure%s failed in both." % (out["failed_in_both"], "" if out["failed_in_both"] == 1 else "s"))
     if out["compared"]:
         parts.append("Of %d figures %d got worse, %d better, %d are the same within noise." % (
             out["compared"], len(out["worse"]), len(out["better"]), out["within_noise"]))
@@ -153,5 +162,5 @@ def _verdict(out: dict) -> dict:
         parts.append("No figure is in both reports.")
     if gone:
         parts.append("%d failure%s of before %s gone." % (gone, "" if gone == 1 else "s", "is" if gone == 1 else "are"))
-    status = "fail" if new else "warn" if out["worse"] or fleet or out["still_failing"] else "pass" if out["compared"] else "none"
+    status = "fail" if new else "warn" if out["worse"] or fleet or out["still_failing"] or out["failed_in_both"] else "pass" if out["compared"] else "none"
     return {"status": status, "text": " ".join(parts)}

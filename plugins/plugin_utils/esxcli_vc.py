@@ -346,13 +346,19 @@ def _shell(action: t.Any, params: dict) -> t.Iterator[t.Any]:
 
 
 def _locked_down(action: t.Any, params: dict) -> bool:
-    """Whether lockdown mode keeps logins out, as far as vCenter can be asked: trying would count as failed logins of root."""
+    """Whether lockdown mode keeps this login out (exception users may come in), as far as vCenter can be asked: trying would count as failed logins of root."""
     if not params["hostname"]:
         return False
     try:
         with session.connect(params, action.host, "read the lockdown mode") as link:
             host = lookup.find_host(link, params.get("esxi_hostname") or action.host)
-            return str(link.read(host, "config.lockdownMode")["config.lockdownMode"] or OPEN) != OPEN
+            row = link.read(host, "config.lockdownMode", "configManager.hostAccessManager")
+            if str(row["config.lockdownMode"] or OPEN) == OPEN:
+                return False
+            try:
+                return reach.user(action) not in (row["configManager.hostAccessManager"].QueryLockdownExceptions() or [])
+            except (session.vmodl.MethodFault, AttributeError):
+                return True  # who is an exception is not told: a login is not tried
     except RdmaError:
         return False  # whatever is wrong with vCenter is for the tasks that need it
 

@@ -41,6 +41,14 @@ def endpoint(action: t.Any) -> tuple[str, int] | None:
     return (host, int(port or 22)) if host else None
 
 
+def user(action: t.Any) -> str:
+    """Who the task's own connection logs in as."""
+    try:
+        return action._connection.get_option("remote_user") or ""
+    except (KeyError, AttributeError, AnsibleError):
+        return getattr(action._play_context, "remote_user", None) or ""
+
+
 def answers(where: tuple[str, int], seconds: float = 3.0) -> str:
     """Empty when an SSH server greets there, else why not; "unknown name" may still be a name that only ssh knows."""
     try:

@@ -331,7 +331,8 @@ def state(data: dict) -> str:
     runs = data["benchmark"].get("runs") or []
     if data["failures"] or summary.get("failed") or any(row["severity"] == "fail" for row in data["reasons"]):
         return "fail"
-    if summary.get("warned") or any(row["severity"] == "warn" for row in data["reasons"]):
+    # What another tool says stands among the reasons and changes no verdict.
+    if summary.get("warned") or any(row["severity"] == "warn" and row["what"] != "checker" for row in data["reasons"]):
         return "warn"
     return "pass" if summary.get("judged") or runs else "none"
 

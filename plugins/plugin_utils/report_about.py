@@ -16,6 +16,8 @@ import yaml
 
 SECRET = re.compile(r"pass|pwd|_pw|^pw|secret|token|key|cred|auth|vault|license|thumbprint", re.I)
 HIDDEN = "***"
+# Flags without a value may stand before -e in one word: -ve, -bKe.
+CLUSTER = re.compile(r"(-[bvkKCDJh]*e)(.*)", re.S)
 
 
 def command(argv: list[str]) -> str:
@@ -23,16 +25,27 @@ def command(argv: list[str]) -> str:
     words, extra = [os.path.basename(argv[0])] if argv else [], False
     for word in argv[1:]:
         name, equals, value = word.partition("=")
+        cluster = CLUSTER.fullmatch(word)
         if extra:
             words.append(_variables(word))
-        elif name == "--extra-vars" and equals:
+        elif equals and _extra(name):
             words.append("%s=%s" % (name, _variables(value)))
-        elif re.match(r"-e.", word):
-            words.append("-e" + _variables(word[2:]))
+        elif cluster and cluster.group(2):
+            words.append(cluster.group(1) + _variables(cluster.group(2)))
         else:
-            words.append(re.sub(r"(?<=://)[^/@\s]*@", HIDDEN + "@", word))
-        extra = word in ("-e", "--extra-vars")
+            words.append(_address(word))
+        extra = not extra and (_extra(word) or bool(cluster and not cluster.group(2)))
     return shlex.join(words)
+
+
+def _extra(word: str) -> bool:
+    """--extra-vars or a beginning of it, which Ansible's option parser takes for it."""
+    return len(word) > 2 and "--extra-vars".startswith(word)
+
+
+def _address(text: str) -> str:
+    """Without the user and password of a URL."""
+    return re.sub(r"(?<=://)[^/@\s]*@", HIDDEN + "@", text)
 
 
 def _variables(text: str) -> str:
@@ -53,7 +66,7 @@ def _variables(text: str) -> str:
         name, equals, value = pair.partition("=")
         # A structure in a pair may hold anything.
         hidden = not equals or SECRET.search(name) or value.lstrip().startswith(("{", "["))
-        out.append("%s=%s" % (name if equals else "", HIDDEN) if hidden else "%s=%s" % (name, re.sub(r"(?<=://)[^/@\s]*@", HIDDEN + "@", value)))
+        out.append("%s=%s" % (name if equals else "", HIDDEN) if hidden else "%s=%s" % (name, _address(value)))
     return " ".join(out)
 
 
@@ -64,7 +77,7 @@ def _hide(value: object, name: str = "") -> object:
         return {key: _hide(entry, str(key)) for key, entry in value.items()}
     if isinstance(value, list):
         return [_hide(entry) for entry in value]
-    return value
+    return _address(value) if isinstance(value, str) else value
 
 
 def digest(sources: list[str]) -> str:

@@ -250,6 +250,7 @@ class Host:
     rebind: bool = False  # capability deviceRebindWithoutRebootSupported
     services: dict[str, Service] = field(default_factory=dict)
     lockdown: str = "lockdownDisabled"
+    lockdown_exceptions: list[str] = field(default_factory=list)
     maintenance: bool = False
     power_policy: int = 2  # 1 static (High performance), 2 dynamic (Balanced), 3 low, 4 custom
     state: str = "on"  # on | down

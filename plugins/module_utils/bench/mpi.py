@@ -211,6 +211,8 @@ def figure(benchmark, rows):
 def summarize(runs):
     """Statistics per benchmark, nodes and ppn: of the figure of merit and of every size. Failed runs are counted, not dropped."""
     groups, order = {}, []
+    # A run that was cut says neither unit nor direction; another run of the same benchmark does.
+    said = dict((run["benchmark"], run) for run in runs if run.get("direction"))
     for run in runs:
         key = (run["benchmark"], run["nodes"], run["ppn"])
         if key not in groups:
@@ -221,8 +223,9 @@ def summarize(runs):
     for key in order:
         group = groups[key]
         good = [run for run in group if run["success"] and run.get("value") is not None]
+        about = said.get(key[0]) or dict(unit="", direction="higher")
         entry = dict(benchmark=key[0], nodes=key[1], ppn=key[2], processes=key[1] * key[2], runs=len(group), successful=len(good),
-                     unit=group[0]["unit"], direction=group[0]["direction"], statistics=stats.repeats([run["value"] for run in good]), sizes=[])
+                     unit=about["unit"] or "", direction=about["direction"], statistics=stats.repeats([run["value"] for run in good]), sizes=[])
         if len(good) < len(group):
             entry["statistics"]["marks"].append(dict(kind="failed", text="%d of %d runs failed: %s" % (
                 len(group) - len(good), len(group), next(run["error"] or "no figure" for run in group if run not in good))))

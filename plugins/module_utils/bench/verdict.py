@@ -219,8 +219,15 @@ def blame(bad, hosts, measured=None, slow=None, scheduled=None):
         return []
     scheduled = set(scheduled) if scheduled else set(frozenset((one, two)) for place, one in enumerate(hosts) for two in hosts[:place])
     total = len(scheduled)
+    # Of a pattern other than all: who met nobody is no suspect, and who is in every pair is what all of them share.
+    hosts = sorted(set(name for pair in scheduled for name in pair))
+    hub = sorted(set.intersection(*[set(pair) for pair in scheduled]))
     if len(hosts) == 2:
         return [dict(kind="pair", names=hosts, bad=1, of=1, text="%s and %s: with two hosts nobody can tell a node from the link; add a third" % tuple(hosts))]
+    if len(hub) == 1 and len(left) >= FABRIC_SHARE * total:
+        return [dict(kind="node", names=hub, bad=len(left), of=total,
+                     text="%s is in every pair that was to meet, and %d of %d are bad: look at this node first, then at what all share"
+                          % (hub[0], len(left), total))]
     if len(hosts) > 2 and len(left) >= FABRIC_SHARE * total:
         return [dict(kind="fabric", names=hosts, bad=len(left), of=total,
                      text="%d of %d pairs are bad: look at what all share (switch, subnet manager, MTU, driver) before any node" % (len(left), total))]

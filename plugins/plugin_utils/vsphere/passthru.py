@@ -101,7 +101,8 @@ def devices_of(row: dict) -> list[dict]:
             vmnic=vmnics.get(bdf, ""), uses=uses.get(bdf, []), used_by=", ".join(one["text"] for one in uses.get(bdf, []))))
     for device in out:  # what is switched for several devices switches them together: a bridge, or the function that a reset takes along
         device["moves_with"] = sorted(other["pci"] for other in out if device["dependent"] and other["dependent"] == device["dependent"]
-                                      and other is not device and other["pci"] != device["dependent"])
+                                      and other is not device
+                                      and not (other["pci"] == device["dependent"] and other["class"].startswith("06")))
     return sorted(out, key=lambda one: one["pci"])
 
 

@@ -87,6 +87,17 @@ def test_lockdown_mode_is_explained_and_auto_goes_around_it(dark, transport):
     assert host.boots == 1 and next(card for card in host.cards if card.vpi).link_type(1) == 1
 
 
+def test_auto_logs_in_as_an_exception_user_of_lockdown_mode(dark):
+    here, run = dark("mft-4.22")  # whose tools nobody reaches without a login
+    host = kinds.host(here.world, "esxi01", "lockdown")
+    host.lockdown_exceptions.append("root")
+    host.services["TSM-SSH"].running = True
+    here.world.tell("host", "esxi01")
+    done = run("-e", json.dumps({"esxi_transport": "auto", "esxi_manage_ssh": False}))
+    assert done.code == 0, done.log[-3000:]
+    assert not [entry for entry in here.world.journal if entry["face"] == "vsphere" and entry["what"] == "esxcli"]
+
+
 def test_auto_takes_what_answers(dark):
     here, run = dark("mft-esxcli", "mft-esxcli")
     here.world.hosts["esxi02"].services["TSM-SSH"].running = True

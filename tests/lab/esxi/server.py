@@ -67,8 +67,8 @@ class Server(asyncssh.SSHServer):
         return self.lets_in(username) and key.public_data == self.face.client_key.public_data
 
     def lets_in(self, username: str) -> bool:
-        """Lockdown leaves only exception users, and root is none."""
-        if self.host.lockdown != "lockdownDisabled":
+        """Lockdown leaves only exception users."""
+        if self.host.lockdown != "lockdownDisabled" and username not in self.host.lockdown_exceptions:
             self.face.world.note("esxi", self.host.name, "sshd: %s is no exception user" % username)
             return False
         return username == "root"

@@ -504,7 +504,7 @@ class HostAccessManager(HostPart):
         self.reachable().lockdown = str(mode)
 
     def QueryLockdownExceptions(self, call: Call) -> list[str]:
-        return []
+        return list(self.host.lockdown_exceptions)
 
 
 class NetworkSystem(HostPart):

@@ -173,3 +173,14 @@ def test_different_versions_of_perftest_are_told():
     hint = next(one["error"]["hint"] for one in failed["verdicts"] if one["status"] == "fail")
     assert hint.startswith("the two ends have different versions of perftest (5.60 and 6.06)") and hint.endswith("see both ends")
     assert not [line for line in action("rdma_verdict", collected())[0]["text"] if "differs" in line]
+
+
+@pytest.mark.parametrize("other", ["missing", "comparison"])
+def test_an_earlier_report_that_cannot_be_read_costs_no_evidence(tmp_path, other):
+    variables = dict(collected(), groups=dict(all=HOSTS), ansible_play_hosts=HOSTS)
+    earlier = tmp_path / "earlier.json"
+    if other == "comparison":
+        earlier.write_text('{"format": 1, "verdict": {"status": "pass", "text": ""}}')
+    found = action("rdma_report", variables, directory=str(tmp_path / "run"), before=str(earlier), hosts=HOSTS)[0]
+    assert found["failed"] and "earlier.json" in found["msg"]
+    assert (tmp_path / "run/report.html").exists() and (tmp_path / "run/report.json").exists()

@@ -213,3 +213,16 @@ def test_neighbours_become_a_range():
     assert firewall.ranges(["18515", 18514, "18516-18520", "22"]) == [(22, 22), (18514, 18520)]
     assert firewall.parse_ufw("Added user rules:\nufw allow 18514:18515/tcp comment 'x'\nufw deny 80/tcp\nufw allow 22/tcp\nufw allow from 192.0.2.1\n") == [
         (18514, 18515), (22, 22)]
+
+
+@pytest.mark.parametrize("expression", [
+    [{"counter": {"packets": 0, "bytes": 0}}, {"xt": {"type": "target", "name": "REJECT"}}], [{"xt": None}],
+    [{"vmap": {"key": {"ct": {"key": "state"}}, "data": {"set": [["invalid", {"drop": None}]]}}}], [{"reject": {"type": "icmp"}}]])
+def test_a_chain_that_accepts_by_policy_and_refuses_by_rule_filters(expression):
+    chain = dict(family="ip", table="filter", name="INPUT", handle=1, type="filter", hook="input", prio=0, policy="accept")
+
+    def rules(one):
+        return json.dumps(dict(nftables=[dict(chain=chain), dict(rule=dict(family="ip", table="filter", chain="INPUT", handle=2, expr=one))]))
+    assert [found["chain"] for found in firewall.parse_nft(rules(expression))] == ["INPUT"]
+    harmless = [{"match": {"op": "==", "left": {"meta": {"key": "iifname"}}, "right": "lo"}}, {"xt": {"type": "match", "name": "comment"}}, {"accept": None}]
+    assert firewall.parse_nft(rules(harmless)) == []

@@ -4,6 +4,9 @@
 
 import hashlib
 import io
+import os
+import subprocess
+import sys
 import tarfile
 
 import pytest
@@ -230,6 +233,24 @@ def test_what_stands_on_another_driver_is_in_nobodys_way(tree):
     tree.write("proc/mounts", "/dev/nvme0n1p2 / xfs rw 0 0\n192.0.2.9:/home /home nfs4 rw,proto=tcp,addr=192.0.2.9 0 0")
     tree.write("sys/class/nvme/nvme0/transport", "pcie")
     assert run(tree)["ofed"]["loaded"] is True and log(tree, "openibd.log") == ["restart"]
+
+
+def test_the_way_of_a_session_is_found_behind_sudo_too():
+    """sudo takes SSH_CONNECTION out of the environment; the shell above has it."""
+    way = "192.0.2.1 50022 192.0.2.11 22"
+    ask = "import sys; sys.path[:0] = %r; from %s import session; from %s import System; print(session(System('/')))" % (
+        sys.path, uses.__name__, System.__module__)
+    for above, word in ((dict(SSH_CONNECTION=way), way), ({}, "")):
+        out = subprocess.check_output(["sh", "-c", 'env -i "$0" -c "$1"; true', sys.executable, ask], env=dict(above, PATH=os.environ["PATH"]))
+        assert out.decode().strip() == (word or os.environ.get("SSH_CONNECTION", ""))
+
+
+def test_an_installation_without_modules_has_none_to_load(tree):
+    only = dict(installer_arguments=["--user-space-only"])
+    run(tree, **only)
+    tree.write("sys/module/mlx5_core/srcversion", "INBOX")
+    again = run(tree, **only)
+    assert not again["changed"] and not again["reboot_required"] and log(tree, "openibd.log") == []
 
 
 def test_the_way_of_this_session_counts_too(tree):
@@ -476,6 +497,15 @@ def test_doca_and_the_tarball_are_not_mixed(vendor):
     with pytest.raises(RdmaError) as err:
         doca_run(vendor)
     assert err.value.code == "OTHER_OFED" and "mlnx_ofed" in err.value.hint
+
+
+def test_dkms_modules_of_others_are_not_docas_business(vendor):
+    vendor.program("dkms", """root=$(cd "$(dirname "$0")/../.." && pwd)
+echo "dkms $*" >> $root/packages.log
+echo "nvidia/535.183.01, 4.18.0-80.el8.x86_64, x86_64: installed"
+""")
+    done = doca_run(vendor)
+    assert done["ofed"]["loaded"] is True and not [line for line in log(vendor, "packages.log") if "autoinstall" in line]
 
 
 def test_after_an_update_of_the_kernel_dkms_builds_docas_modules(vendor):

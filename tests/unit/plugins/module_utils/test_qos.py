@@ -220,7 +220,12 @@ def test_the_traffic_class_of_the_vendors_driver_is_set_where_it_is(tmp_path):
     with pytest.raises(RdmaError):
         link(tree)  # a plain file does not answer as the driver does
     assert (tmp_path / "sys/class/infiniband/mlx5_1/tc/1/traffic_class").read_text() == "106\n"
-    assert qos.parse_traffic_class("Global tclass=106\n") == 106 and qos.parse_traffic_class("") == 0
+    assert qos.parse_traffic_class("Global tclass=106\n") == 106 and qos.parse_traffic_class("") == -1
+    # Taken back, each connection has its own class again; a class of 0 is one too.
+    view = dict(program="", table={}, cannot=dict(priorities="x", manager="x"), port=1, ecn=None, traffic_class=106)
+    for wanted, before, after in ((qos.defaults(qos.wish(dict(ecn=False))), 106, "-1"), (qos.wish(dict(dscp=0, ecn=False)), -1, "0")):
+        step = [one for one in qos.settings(dict(view, traffic_class=before), wanted) if one["name"] == "traffic class"][0]
+        assert step["before"] == before and step["after"] != before and step["actions"][0][2] == after
 
 
 # ---- the script of the unit, run for real in a tree of its own -------------------------------------------------------------------

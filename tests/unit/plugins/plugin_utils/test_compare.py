@@ -143,3 +143,14 @@ def test_the_last_digit_that_perftest_prints_is_no_change():
 
     assert changes(0.93, 0.94) == changes(0.94, 0.93) == ["same"]
     assert (changes(0.93, 0.95), changes(0.95, 0.93)) == (["worse"], ["better"])
+
+
+def test_a_stage_that_stopped_and_what_fails_in_both_are_not_passed_over():
+    well, stopped = run(1), dict(run(2), stops=[{"stage": "benchmark", "msg": "mpirun died"}])
+    found = compare.compare(well, stopped)
+    assert found["verdict"]["status"] == "fail" and found["new_failures"] == [{"host": "all hosts", "stage": "benchmark", "msg": "mpirun died"}]
+    assert "mpirun died" in report_page.comparison(found)
+    assert compare.compare(stopped, stopped)["verdict"]["status"] == "warn"
+    dead = [("vm01", "vm02")]
+    found = compare.compare(run(1, dead=dead), run(2, dead=dead))
+    assert found["failed_in_both"] == 2 and found["verdict"]["status"] == "warn" and "2 figures failed in both" in found["verdict"]["text"]

@@ -77,7 +77,8 @@ def test_a_performance_log_has_a_line_per_pair_with_its_limit_as_reference():
 
 @pytest.mark.parametrize("words", [
     ["-e", "vhpc_password=hunter2"], ["-e", '{"vhpc_vcenter": {"hostname": "vc", "password": "hunter2"}}'], ["--extra-vars=ansible_ssh_pass=hunter2"],
-    ["-eapi_token=hunter2"], ["-e", "vc={a:hunter2}"],
+    ["-eapi_token=hunter2"], ["-e", "vc={a:hunter2}"], ["--extra", "vhpc_password=hunter2"], ["--extra-var=vhpc_password=hunter2"],
+    ["-Ke", "bmc_pass=hunter2"], ["-bvvepass=hunter2"], ["-e", '{"url": "https://me:hunter2@vc/x"}'],
     ["--extra-vars", "vhpc_vcenter={'password': 'hunter2'}"], ["-e", "a=1 bmc_pw=hunter2"], ["-e", "{broken: [hunter2"],
     ["-e", "unbalanced='hunter2"], ["-i", "https://me:hunter2@inventory.example.org/"], ["-e", "proxy=http://me:hunter2@proxy:3128"],
     ["-e", '{"list": [{"secret": {"deep": "hunter2"}}]}'], ["-e", "hunter2"]])
@@ -91,6 +92,8 @@ def test_the_rest_of_the_command_is_told_as_a_shell_takes_it():
              "--vault-password-file", "/root/.vault"]
     assert report_about.command(words) == ("ansible-playbook -i 'my hosts.yml' site.yml --limit esxi01,vm01 -e 'vhpc_serial=4 vhpc_reboot_ok=true' "
                                            "-e @vault.yml --vault-password-file /root/.vault")
+    assert report_about.command(["ansible-playbook", "-ve", "a=1", "-bv", "site.yml", "-evhpc_serial=2", "--tags", "esxi"]) == (
+        "ansible-playbook -ve a=1 -bv site.yml -evhpc_serial=2 --tags esxi")
 
 
 def test_the_digest_of_an_inventory_follows_what_is_in_it(tmp_path):

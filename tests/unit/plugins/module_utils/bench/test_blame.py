@@ -205,3 +205,16 @@ def test_blame_says_what_the_blamed_port_has_unlike_the_others():
     for host in ("n00", "n01"):
         ports[host]["roce"]["mtu"] = 4000 if host == "n00" else 1500
     assert all(one["what"] != "MTU" for one in verdict.differences(ports, "roce").get("n02", []))
+
+
+def test_whoever_met_nobody_is_no_suspect_and_a_hub_is_the_first():
+    def pairs(*names):
+        return set(frozenset(pair) for pair in names)
+    star = pairs(*(("n00", host) for host in HOSTS[1:6]))
+    found = verdict.blame(star, HOSTS[:6], scheduled=star)
+    assert [(one["kind"], one["names"], one["bad"], one["of"]) for one in found] == [("node", ["n00"], 5, 5)]
+    one = pairs(("n00", "n01"))
+    assert [(said["kind"], said["names"]) for said in verdict.blame(one, HOSTS[:6], scheduled=one)] == [("pair", ["n00", "n01"])]
+    # All pairs bad is still what all share.
+    everybody = pairs(*((a, b) for place, a in enumerate(HOSTS[:6]) for b in HOSTS[:place]))
+    assert [said["kind"] for said in verdict.blame(everybody, HOSTS[:6], scheduled=everybody)] == ["fabric"]

@@ -147,3 +147,13 @@ def test_figures_can_be_studied():
     # A size that only one row has leaves a hole.
     part = mpi.tables(mpi.summarize([record(2, 10.0), record(8, 30.0), record(4, 21.0, 48)]), "c{ppn}", "")["mbw_mr"]
     assert part["nodes"] == [2, 4, 8] and part["rows"] == {"c44": [10.0, None, 30.0], "c48": [None, 21.0, None]}
+
+
+@pytest.mark.parametrize("cut", [1, 2, 3])
+def test_a_run_that_was_cut_does_not_turn_a_time_into_a_rate(cut):
+    runs = [dict(record(2, 100.0, repeat=number, success=number != cut), benchmark="openfoam", unit="" if number == cut else "s",
+                 direction="" if number == cut else "lower") for number in (1, 2, 3)]
+    entry = mpi.summarize(runs)[0]
+    assert (entry["direction"], entry["unit"], entry["successful"]) == ("lower", "s", 2)
+    # On another number of nodes all of them may have been cut.
+    assert mpi.summarize(runs + [dict(runs[cut - 1], nodes=4)])[1]["direction"] == "lower"

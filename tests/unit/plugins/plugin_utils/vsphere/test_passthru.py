@@ -202,3 +202,14 @@ def test_plain_text_is_an_address_or_ids():
         with pytest.raises(RdmaError):
             passthru.selectors_of([wrong], "h")
     assert passthru.selectors_of([{"pci": "3b:00.0", "label": "x"}], "h", ("label",))
+
+
+def test_a_sibling_that_is_switched_along_is_refused_where_it_carries_management():
+    """The second function depends on the first one, which has the management port."""
+    bound = {"config.pciPassthruInfo": [info(CX4 % 0), info(CX4 % 1, dependent=CX4 % 0), info(CX5 % 0), info(CX5 % 1)]}
+    devices = passthru.devices_of(row(**bound))
+    assert next(d["moves_with"] for d in devices if d["pci"] == CX4 % 1) == [CX4 % 0]
+    alone = row(**bound)
+    alone["config.network"].vswitch[0].pnic.pop()  # so that only the sibling is in use
+    dummy, dummy, refused = plan_of(alone, {"pci": CX4 % 1}, True, rebind=False, on_host=passthru.devices_of(alone))
+    assert any(CX4 % 0 in text and "vmk0" in text for text in map(str, refused)), refused
