@@ -18,6 +18,7 @@ pytest.importorskip("asyncssh")
 pytest.importorskip("pyVmomi")
 from lab.bmc import registry  # noqa: E402
 from lab.bmc.__main__ import start  # noqa: E402
+from lab.bmc.walk import walk  # noqa: E402
 
 SYSTEM = "/redfish/v1/Systems/System.Embedded.1"
 SETTINGS = SYSTEM + "/Bios/Settings"
@@ -120,26 +121,9 @@ def test_sessions(dell):
 
 def test_every_link_leads_somewhere(dell, hpe):
     for bmc in (dell, hpe):
-        todo, seen = ["/redfish/v1"], set()
-        while todo:
-            path = todo.pop()
-            if path in seen:
-                continue
-            seen.add(path)
-            body = bmc.get(path)
+        seen = walk(bmc.get)
+        for path, body in seen.items():
             assert body["@odata.id"] == path or "AttributeRegistry" in body["@odata.type"] and "Registry" in path
-
-            def links(value):
-                if isinstance(value, dict):
-                    if set(value) == {"@odata.id"}:
-                        todo.append(value["@odata.id"])
-                    for part in value.values():
-                        links(part)
-                elif isinstance(value, list):
-                    for part in value:
-                        links(part)
-
-            links(body)
         assert len(seen) > 20
 
 

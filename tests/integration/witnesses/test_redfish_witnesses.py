@@ -33,6 +33,7 @@ sys.path.insert(0, str(pathlib.Path(__file__).parent))
 
 import witness_tools as witnesses  # noqa: E402
 from lab.bmc.__main__ import start  # noqa: E402
+from lab.bmc.walk import walk  # noqa: E402
 
 CLIENTS = ("redfish-protocol-validator==1.3.2", "redfish-service-validator==3.1.8", "redfish-utilities==3.5.2", "sushy==5.14.0")
 INDEX = "mirastack-redfish-mcp==0.1.2"  # holds DMTF Redfish-Publications 2026.1 as data
@@ -111,6 +112,11 @@ class Bmc:
         except urllib.error.HTTPError as err:
             return err.code, json.loads(err.read())
 
+    def get(self, path):
+        status, body = self.ask(path)
+        assert status == 200, path
+        return body
+
     def rebooted(self, boots):
         end = time.monotonic() + 10
         while self.host.boots == boots or self.host.state != "on":
@@ -162,29 +168,6 @@ def test_service_validator_finds_nothing(clients, dell, tmp_path):
     assert done.returncode == 0, done.text[-3000:]
 
 
-def walk(bmc):
-    """Every resource that links lead to: path -> body."""
-    todo, seen = ["/redfish/v1"], {}
-
-    def links(value):
-        if isinstance(value, dict):
-            if set(value) == {"@odata.id"}:
-                todo.append(value["@odata.id"])
-            for part in value.values():
-                links(part)
-        elif isinstance(value, list):
-            for part in value:
-                links(part)
-
-    while todo:
-        path = todo.pop()
-        if path not in seen:
-            status, seen[path] = bmc.ask(path)
-            assert status == 200, path
-            links(seen[path])
-    return seen
-
-
 KINDS = {"string": str, "integer": int, "number": (int, float), "boolean": bool, "array": list, "object": dict}
 
 
@@ -224,7 +207,7 @@ def test_resources_are_what_the_published_schemas_say(published, dell, hpe):
     for bmc, system, attributes in ((dell, SYSTEM, {"LogicalProc": "Disabled"}), (hpe, "/redfish/v1/Systems/1", {"WorkloadProfile": "LowLatency"})):
         status, dummy = bmc.ask(system + "/Bios/Settings", "PATCH", {"Attributes": attributes, "@Redfish.SettingsApplyTime": {"ApplyTime": "OnReset"}})
         assert status in (200, 202)
-        found = walk(bmc)
+        found = walk(bmc.get)
         assert len(found) >= 25
         standard = {path: body for path, body in found.items() if "/Oem/Dell/" not in path}
         assert [defect for path, body in standard.items() for defect in defects(published, path, body)] == []
