@@ -46,7 +46,7 @@ def _upload(params: dict, shell: Shell, install: list[dict], missing: dict[str, 
     """One host at a time per file: who comes later finds the copy of the first."""
     for target in list(missing):
         with esxcli_vc.one_of("upload" + target, 1, shell.host, datastore.SECONDS):
-            if target not in _missing(shell, install):
+            if not _missing(shell, [one for one in install if one["source"] == target]):
                 missing.pop(target)
                 continue
             with session.connect(params, shell.host, "upload %s" % missing[target]) as link:
