@@ -8,7 +8,7 @@ COUNT ?= 2
 FLAVOUR ?= systemd
 INSTALLED ?=
 
-.PHONY: help demo lab lab-stop test test-faults test-vcsim study bench guests guests-stop test-guests clean
+.PHONY: help demo lab lab-stop test test-faults test-vcsim study bench guests guests-stop test-guests test-guests-molecule clean
 
 help:
 	@echo "make demo [HOSTS=16]   walk the whole road twice on the rehearsal lab, print a summary and the report's path"
@@ -22,6 +22,7 @@ help:
 	@echo "make guests [COUNT=2] [FLAVOUR=systemd]  boot real Linux guests with soft-RoCE in QEMU, print their inventory; FLAVOUR=plain boots faster, INSTALLED=1 has the packages"
 	@echo "make guests-stop       stop them from another terminal"
 	@echo "make test-guests       the guest and verify stages on two real guests, and the fabric checks on a simulated InfiniBand fabric"
+	@echo "make test-guests-molecule  a Molecule scenario per role of the guests, each on two real guests of its own"
 	@echo "make clean             remove build/ and .venv"
 
 demo:
@@ -65,6 +66,10 @@ guests-stop:
 test-guests:
 	@tests/lanes/prepare test
 	@tests/lanes/in-env python -m guests test
+
+test-guests-molecule:
+	@tests/lanes/prepare test
+	@tests/lanes/in-env python tests/lanes/run.py molecule-guests
 
 clean:
 	rm -rf build .venv

@@ -9,6 +9,7 @@ from __future__ import annotations
 import hashlib
 import time
 
+from ansible import context
 from ansible.utils.display import Display
 
 from ansible_collections.vhpc.rdma.plugins.module_utils.errors import RdmaError
@@ -22,7 +23,7 @@ TESTS = ["send_bw", "send_lat", "write_bw", "write_lat", "read_bw", "read_lat"]
 class ActionModule(RdmaAction):
     # The same as in the module, which imports what is not there on every controller (fcntl).
     SPEC = dict(
-        phase=dict(type="str", choices=["start", "collect"], required=True), run_id=dict(type="str"), self_name=dict(type="str"),
+        phase=dict(type="str", choices=["start", "collect", "run"], required=True), run_id=dict(type="str"), self_name=dict(type="str"),
         peers=dict(type="list", elements="raw", default=[]), fabrics=dict(type="list", elements="str", choices=["ib", "roce"], default=["ib", "roce"]),
         tests=dict(type="list", elements="str", choices=TESTS, default=["send_bw", "send_lat"]), repeats=dict(type="int", default=1),
         pattern=dict(type="str", choices=["all", "ring", "one_to_all", "list"], default="all"), hub=dict(type="str"),
@@ -39,14 +40,19 @@ class ActionModule(RdmaAction):
             if not 0 < params[name] < 65536:
                 raise RdmaError("use TCP port %d" % params[name], self.host, "%s is a number from 1 to 65535" % name, "leave it out for the default",
                                 code="PORT")
-        if params["phase"] == "start" and not params["peers"]:
+        begins, ends = params["phase"] in ("start", "run"), params["phase"] in ("collect", "run")
+        if begins and not params["peers"]:
             raise RdmaError("start the measurements", self.host, "peers is empty", "name the guests that measure each other", code="PEERS")
+        forks = context.CLIARGS.get("forks") or len(params["peers"])
+        if params["phase"] == "run" and forks < len(params["peers"]):
+            raise RdmaError("run the measurements in one task", self.host, "%d guests have to be in it at the same time, and there are %d forks" % (
+                len(params["peers"]), forks), "give as many forks, or use phase start and phase collect", code="FORKS")
         params.setdefault("self_name", self.host)
-        if params["phase"] == "start":
+        if begins:
             # The task is one object for all its hosts and another one in every run of a playbook.
             params.setdefault("run_id", hashlib.sha256(str(self._task._uuid).encode()).hexdigest()[:12])
             params["peers"] = [self._peer(peer, task_vars) for peer in params["peers"]]
-        if params["phase"] == "collect" and not params["wait"] and not self.check_mode and self.host == (task_vars.get("ansible_play_hosts") or [""])[0]:
+        if ends and not params["wait"] and not self.check_mode and self.host == (task_vars.get("ansible_play_hosts") or [""])[0]:
             result = self._watch(params, task_vars)
         else:
             result = self._execute_module(module_name="vhpc.rdma.perftest", module_args=params, task_vars=task_vars)
@@ -56,14 +62,15 @@ class ActionModule(RdmaAction):
     def _watch(self, params, task_vars):
         """Collect, and say now and then how far it is: one host speaks for all, since they walk side by side."""
         begun = time.monotonic()
+        asked = dict(params, wait=PROGRESS)
         while True:
-            left = max(1, int(params["timeout"] - (time.monotonic() - begun)))
-            result = self._execute_module(module_name="vhpc.rdma.perftest", module_args=dict(params, timeout=left, wait=PROGRESS), task_vars=task_vars)
+            result = self._execute_module(module_name="vhpc.rdma.perftest", module_args=asked, task_vars=task_vars)
             if not result.get("running"):
                 return result
             share = 100 * result["done"] // result["total"] if result.get("total") else 0
             display.display("%s has made %d of its %d measurements (%d %%) in %d s" % (
                 self.host, result.get("done", 0), result.get("total", 0), share, time.monotonic() - begun))
+            asked.update(phase="collect", timeout=max(1, int(params["timeout"] - (time.monotonic() - begun))))
 
     def _peer(self, peer, task_vars):
         """A peer with the address under which the others reach it."""

@@ -18,6 +18,8 @@ description:
   - With O(phase=start) every guest gets the whole schedule and walks its own part of it in the background. The task returns at
     once, so the run needs no more forks on the controller than any other task.
   - With O(phase=collect) the task waits until the guest's walk is done and returns what it measured.
+  - With O(phase=run) one task does both, which is handy for a few guests. All of them must be in that task at the same time, so it
+    needs as many forks as there are guests.
   - In a round every guest has one partner. A pair measures its fabrics one after another, because both ports of a card share
     one PCIe slot. So no guest is ever busy with two measurements.
   - The client of a pair keeps the result. Both ends run under deadlines. A guest that does not answer costs its partners one
@@ -42,15 +44,17 @@ attributes:
       - Starting a run again that has been started does nothing.
 options:
   phase:
-    description: V(start) starts the walk of this guest, V(collect) waits for its end and returns the results.
+    description:
+      - V(start) starts the walk of this guest, V(collect) waits for its end and returns the results, V(run) does both.
+      - V(run) is refused where the forks are fewer than the O(peers), because those that wait would hold up those that have not begun.
     type: str
-    choices: [start, collect]
+    choices: [start, collect, run]
     required: true
   run_id:
     description:
       - Name of the run, the same on all guests.
-      - If it is not set, O(phase=start) makes one that is new for every task and the same for all its hosts, and returns it.
-        O(phase=collect) needs it.
+      - If it is not set, O(phase=start) and O(phase=run) make one that is new for every task and the same for all its hosts, and
+        return it. O(phase=collect) needs it.
     type: str
   self_name:
     description:
@@ -62,7 +66,7 @@ options:
       - All guests that take part, this one too. Names of hosts of the inventory, or dictionaries with the keys C(name),
         C(address) (where the others reach it by TCP, C(ansible_host) when left out) and C(ports) (GUID or MAC by fabric, where
         a guest has several ports of a kind).
-      - Needed with O(phase=start).
+      - Needed with O(phase=start) and O(phase=run).
     type: list
     elements: raw
     default: []
@@ -155,7 +159,7 @@ options:
     type: int
     default: 0
   timeout:
-    description: Seconds that the whole run may take. With O(phase=collect) also how long to wait for its end.
+    description: Seconds that the whole run may take. With O(phase=collect) and O(phase=run) also how long to wait for its end.
     type: int
     default: 3600
   root:
@@ -182,6 +186,14 @@ EXAMPLES = r"""
 - name: Judge
   vhpc.rdma.rdma_verdict:
   run_once: true
+
+- name: Measure one size between two guests in one task
+  vhpc.rdma.perftest:
+    phase: run
+    peers: [vm01, vm02]
+    fabrics: [roce]
+    tests: [send_bw]
+    size: 65536
 """
 
 RETURN = r"""
@@ -216,52 +228,52 @@ chosen:
   elements: list
 pairs:
   description: How many pairs the whole schedule has.
-  returned: O(phase=start)
+  returned: O(phase=start) and O(phase=run)
   type: int
 measurements:
   description: How many measurements the whole schedule has.
-  returned: O(phase=start)
+  returned: O(phase=start) and O(phase=run)
   type: int
 started:
   description: Whether this task started the walk; false when it had been started before, and in check mode.
-  returned: O(phase=start)
+  returned: O(phase=start) and O(phase=run)
   type: bool
 running:
   description: Whether the walk goes on. Only with O(wait); there are no RV(results) then.
-  returned: O(phase=collect)
+  returned: O(phase=collect) and O(phase=run)
   type: bool
 finished:
   description: Whether this guest's walk has ended.
-  returned: O(phase=collect)
+  returned: O(phase=collect) and O(phase=run)
   type: bool
 done:
   description: How many measurements this guest has taken part in.
-  returned: O(phase=collect)
+  returned: O(phase=collect) and O(phase=run)
   type: int
 total:
   description: In how many it is to take part.
-  returned: O(phase=collect)
+  returned: O(phase=collect) and O(phase=run)
   type: int
 seconds:
   description: How long the walk took.
-  returned: O(phase=collect)
+  returned: O(phase=collect) and O(phase=run)
   type: float
 version:
   description: Version of perftest on this guest.
-  returned: O(phase=collect)
+  returned: O(phase=collect) and O(phase=run)
   type: str
 ports:
   description: The port of each fabric that was used.
-  returned: O(phase=collect)
+  returned: O(phase=collect) and O(phase=run)
   type: dict
 columns:
   description: Names of the columns of the rows, by test.
-  returned: O(phase=collect)
+  returned: O(phase=collect) and O(phase=run)
   type: dict
   sample: {send_bw: [size, peak_gbps, average_gbps, mpps]}
 results:
   description: The measurements in which this guest was the client, and those that failed for want of a client.
-  returned: O(phase=collect)
+  returned: O(phase=collect) and O(phase=run)
   type: list
   elements: dict
   contains:
@@ -305,7 +317,7 @@ from ansible_collections.vhpc.rdma.plugins.module_utils.changes import Changes
 from ansible_collections.vhpc.rdma.plugins.module_utils.errors import RdmaError
 
 SPEC = dict(
-    phase=dict(type="str", choices=["start", "collect"], required=True),
+    phase=dict(type="str", choices=["start", "collect", "run"], required=True),
     run_id=dict(type="str"),
     self_name=dict(type="str"),
     peers=dict(type="list", elements="raw", default=[]),
@@ -438,7 +450,10 @@ def collect(guest):
 
 
 def work(guest):
-    return start(guest) if guest.params["phase"] == "start" else collect(guest)
+    """What the phase asks for; the result of a run has what its start and its end tell."""
+    phase = guest.params["phase"]
+    begun = start(guest) if phase in ("start", "run") else {}
+    return dict(begun, **collect(guest)) if phase == "collect" or phase == "run" and not guest.check_mode else begun
 
 
 def main():

@@ -68,12 +68,13 @@ def stop(place: Path, quiet: bool = False) -> int:
 
 
 def test(words: list[str]) -> int:
-    """pytest on two guests. The image is made before, so that a cold run is told apart from a warm one."""
+    """pytest on two pairs of guests. The images are made before, so that a cold run is told apart from a warm one."""
     image = images.image()
     missing = [package for program, package in images.FABRIC.items() if not shutil.which(program, path=os.environ["PATH"] + ":/usr/sbin:/sbin")]
     if missing:
         raise images.Missing("The simulated fabric needs packages that are missing here; Debian: apt-get install --no-install-recommends %s"
                              % " ".join(missing))
+    labs.installed()
     started = time.monotonic()
     lock = open(images.BUILD / "test.lock", "wb")  # pylint: disable=consider-using-with  # held until we end
     try:
@@ -82,10 +83,10 @@ def test(words: list[str]) -> int:
         raise images.Missing("The guest tests run already in this checkout.") from None
     base = images.TOP / "build" / "test" / "tmp-guests"
     base.parent.mkdir(parents=True, exist_ok=True)
-    for place in base.glob("site*/guests"):
+    for place in [*base.glob("site*/guests"), *base.glob("popen-*/site*/guests")]:
         labs.reap(place)
     env = dict(os.environ, PYTHONPATH=os.pathsep.join([str(collections()), str(images.TOP / "tests")]))
-    paths = [] if any(word.startswith("tests/") for word in words) else ["tests/guests"]
+    paths = [] if any(word.startswith("tests/") for word in words) else ["tests/guests", "-n", "2", "--dist", "loadscope"]
     command = [sys.executable, "-m", "pytest", "-q", "-ra", "-p", "no:cacheprovider", "--durations=8", "--capture=sys", "--basetemp", str(base), *words, *paths]
     code = subprocess.call(command, cwd=images.TOP, env=env, preexec_fn=labs.die_with_parent)
     print("Guest tests: %s after %.0f s, Linux %s, image cached" % ("passed" if code == 0 else "FAILED", time.monotonic() - started, image.version))

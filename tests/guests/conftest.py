@@ -16,11 +16,27 @@ import time
 from pathlib import Path
 
 import pytest
+from xdist.scheduler.loadscope import LoadScopeScheduling
 
 from guests import lab as labs
 from lab.runner import TOP, environment
 
 VARIABLES = "@%s" % (Path(__file__).resolve().parent / "site_vars.yml")
+
+
+# What walks the road shares two guests; all else has two of its own, at the same time: emulated guests wait more than they work.
+ROAD = ("test_road", "test_failures", "test_info")
+
+
+class ByGuests(LoadScopeScheduling):
+    """Tests that share guests go to one worker, in their order."""
+
+    def _split_scope(self, nodeid: str) -> str:
+        return "road" if Path(nodeid.split("::")[0]).stem in ROAD else "apart"
+
+
+def pytest_xdist_make_scheduler(config, log):
+    return ByGuests(config, log)
 
 
 class Run:
@@ -44,9 +60,9 @@ class Run:
 class Site:
     """The guests, and playbooks and modules against them."""
 
-    def __init__(self, directory: Path) -> None:
+    def __init__(self, directory: Path, installed: Path | None = None) -> None:
         self.directory = directory
-        self.lab = labs.Lab(directory / "guests", 2, "systemd", say=lambda text: print(text, file=sys.__stderr__, flush=True))
+        self.lab = labs.Lab(directory / "guests", 2, "systemd", say=say, installed=installed)
         self.sockets = tempfile.mkdtemp(prefix="vhpc-")
         self.env = environment(directory, 2, self.sockets)
         self.boot_seconds = self.lab.start()
@@ -76,7 +92,7 @@ class Site:
             code = subprocess.run(command, cwd=self.directory, env=dict(self.env, VHPC_RDMA_SUMMARY=str(summary)), stdin=subprocess.DEVNULL, stdout=out,
                                   stderr=subprocess.STDOUT, timeout=timeout, check=False).returncode
         seconds = time.monotonic() - started
-        print("run %s: %s %s, %.0f s" % (name, path.name, " ".join(words), seconds), file=sys.__stderr__, flush=True)
+        say("run %s: %s %s, %.0f s" % (name, path.name, " ".join(words), seconds))
         return Run(code, log.read_text(), json.loads(summary.read_text()) if summary.exists() else {}, place, seconds)
 
     def modules(self, *calls: tuple[str, bool, dict], guests: list[labs.Guest] | None = None) -> list[dict]:
@@ -113,13 +129,28 @@ class Site:
 STAGES = ("--tags", "guest,fabric,verify,report")
 
 
-@pytest.fixture(scope="session")
-def site(tmp_path_factory):
-    made = Site(tmp_path_factory.mktemp("site"))
+def say(text: str) -> None:
+    print(text, file=sys.__stderr__, flush=True)
+
+
+def booted(directory: Path, installed: Path | None = None):
+    made = Site(directory, installed)
     try:
         yield made
     finally:
         made.stop()
+
+
+@pytest.fixture(scope="session")
+def site(tmp_path_factory):
+    """Guests as the distribution installs them."""
+    yield from booted(tmp_path_factory.mktemp("site"))
+
+
+@pytest.fixture(scope="session")
+def prepared(tmp_path_factory):
+    """Guests that have RDMA's packages."""
+    yield from booted(tmp_path_factory.mktemp("site"), labs.installed(say))
 
 
 @pytest.fixture(scope="session")

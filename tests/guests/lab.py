@@ -13,6 +13,7 @@ import shutil
 import signal
 import socket
 import subprocess
+import tempfile
 import time
 from pathlib import Path
 
@@ -211,11 +212,10 @@ class Lab:
         if len(str(self.sockets)) > 60:
             self.sockets = Path("/tmp") / ("vhpc-guests-%d" % os.getuid())
         for old in self.sockets.glob("*"):
-            if not Path("/proc", old.name).exists():
+            if not Path("/proc", old.name.split("-")[0]).exists():
                 shutil.rmtree(old, ignore_errors=True)
-        self.sockets = self.sockets / str(os.getpid())
-        shutil.rmtree(self.sockets, ignore_errors=True)
-        self.sockets.mkdir(parents=True, mode=0o700)
+        self.sockets.mkdir(parents=True, exist_ok=True)
+        self.sockets = Path(tempfile.mkdtemp(prefix="%d-" % os.getpid(), dir=self.sockets))
         ports = free_ports(count + 2)
         self.groups = {"office": ports[count], "fabric": ports[count + 1]}
         self.guests = [Guest(self, number, ports[number - 1]) for number in range(1, count + 1)]

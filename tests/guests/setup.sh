@@ -139,10 +139,17 @@ printf '[keyfile]\nunmanaged-devices=mac:52:54:00:00:00:01;%s\n' "$(for number i
 in_tree systemctl -q enable guest-hardware.service guest-ready.service ssh.service NetworkManager.service
 for unit in apt-daily.timer apt-daily-upgrade.timer dpkg-db-backup.timer e2scrub_all.timer fstrim.timer e2scrub_reap.service getty@tty1.service \
             serial-getty@ttyS0.service systemd-timesyncd.service systemd-random-seed.service systemd-update-utmp.service systemd-pstore.service \
-            NetworkManager-wait-online.service systemd-networkd-wait-online.service wpa_supplicant.service networking.service; do
+            NetworkManager-wait-online.service systemd-networkd-wait-online.service wpa_supplicant.service networking.service \
+            dev-mqueue.mount dev-hugepages.mount sys-kernel-debug.mount sys-kernel-tracing.mount systemd-firstboot.service modprobe@drm.service \
+            modprobe@fuse.service modprobe@loop.service modprobe@dm_mod.service; do
     in_tree systemctl -q mask "$unit" 2>/dev/null || true
 done
 in_tree systemctl -q disable systemd-networkd.service 2>/dev/null || true
+# The first boot of a machine without an identity enables what the distribution presets, networkd and nftables among it.
+mkdir -p "$R/etc/systemd/system-preset"
+echo 'disable *' > "$R/etc/systemd/system-preset/00-guest.preset"
+# A session of logind for every login costs an emulated guest more than the login.
+in_tree pam-auth-update --package --remove systemd 2>/dev/null || true
 rm -rf "$R"/var/cache/apt/* "$R"/var/log/*.log "$R"/tmp/* "$R/etc/machine-id"
 echo uninitialized > "$R/etc/machine-id"
 # A bind mount shows the tree without the /proc and /sys that are mounted in it while it is made.

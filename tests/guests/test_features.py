@@ -99,8 +99,8 @@ class Asked:
 
 
 @pytest.fixture(scope="module")
-def asked(site):
-    made = Asked(site)
+def asked(prepared):
+    made = Asked(prepared)
     yield made
     made.guest.run("mv /root/nftables.conf /etc/nftables.conf; systemctl restart nftables")
 

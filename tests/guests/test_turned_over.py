@@ -25,20 +25,20 @@ ROUNDS = (("networkd", "ifupdown"), ("netplan",))
 
 
 @pytest.fixture(scope="module")
-def turned(road, site):
+def turned(prepared):
     """backend -> what rdma_link says of the plan, of the run, and of a run after a reboot; with the guest."""
     link = ("rdma_link", dict(roce=dict(address="{{ vhpc_roce_address }}", mtu=9000), timeout=300))
     found = {}
     with concurrent.futures.ThreadPoolExecutor(2) as pool:
         for backends in ROUNDS:
-            guests = site.guests[:len(backends)]
+            guests = prepared.guests[:len(backends)]
             for guest, backend in zip(guests, backends):
                 device = guest.run("cat /sys/class/infiniband/rxe0/parent").stdout.strip()
                 guest.run(CLEAN + TURN[backend], check=False)
                 guest.run("ip addr flush dev %s; ip link set %s mtu 1500" % (device, device))
-            planned, first = site.modules((link[0], True, link[1]), (link[0], False, link[1]), guests=guests)
+            planned, first = prepared.modules((link[0], True, link[1]), (link[0], False, link[1]), guests=guests)
             list(pool.map(lambda guest: guest.reboot(), guests))
-            second = site.modules((link[0], False, link[1]), guests=guests)[0]
+            second = prepared.modules((link[0], False, link[1]), guests=guests)[0]
             for guest, backend in zip(guests, backends):
                 found[backend] = (guest, planned[guest.name], first[guest.name], second[guest.name])
     return found

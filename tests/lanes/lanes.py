@@ -197,13 +197,25 @@ def sanity(run: Run) -> None:
 
 
 def molecule(run: Run) -> None:
+    """Every scenario but those on real guests, which have a lane of their own."""
     if not has("extensions/molecule/*/molecule.yml"):
         raise NothingToTest("no scenario")
+    real = [word for path in TOP.glob("extensions/molecule/*-real") for word in ("--exclude", path.name)]
+    scenarios(run, "--all", *real)
+
+
+def molecule_guests(run: Run) -> None:
+    """A scenario per role of the guests, each on two real guests of its own."""
+    real = [word for path in sorted(TOP.glob("extensions/molecule/*-real")) for word in ("--scenario-name", path.name)]
+    scenarios(run, *real, VHPC_GUESTS_BUILD=str(BUILD / "guests"))
+
+
+def scenarios(run: Run, *words: str, **env: str) -> None:
     tree = run.tree()
     # ssh's control sockets need a short path: 107 bytes is the most a socket's path can have.
     with tempfile.TemporaryDirectory(prefix="vhpc-") as sockets:
-        run(VENV / "bin" / "molecule", "test", "--all", cwd=tree, timeout=1800, ANSIBLE_COLLECTIONS_PATH=os.fspath(tree.parents[2]),
-            MOLECULE_EPHEMERAL_DIRECTORY=str(BUILD / "molecule"), ANSIBLE_SSH_CONTROL_PATH_DIR=sockets)
+        run(VENV / "bin" / "molecule", "test", *words, cwd=tree, timeout=1800, ANSIBLE_COLLECTIONS_PATH=os.fspath(tree.parents[2]),
+            MOLECULE_EPHEMERAL_DIRECTORY=str(BUILD / run.name), ANSIBLE_SSH_CONTROL_PATH_DIR=sockets, **env)
 
 
 def integration(run: Run) -> None:
@@ -373,4 +385,5 @@ LANES = {
 # Not among the lanes that run when none is named.
 OPTIONAL = {
     "vcsim": vcsim,
+    "molecule-guests": molecule_guests,
 }

@@ -15,6 +15,7 @@ from ansible.parsing.dataloader import DataLoader
 from ansible.playbook.play_context import PlayContext
 from ansible.playbook.task import Task
 from ansible.template import Templar
+from ansible.utils.context_objects import CLIArgs
 
 HOSTS = ["vm01", "vm02", "vm03"]
 GOOD = {"send_bw": [[65536, 97.0, 96.9, 0.2], [1048576, 97.1, 97.0, 0.01]], "send_lat": [[8, 1.0, 3.0, 1.07, 1.08, 0.1, 1.2, 3.0]]}
@@ -108,6 +109,17 @@ def test_a_peer_that_the_inventory_does_not_know_is_named():
     assert result["failed"] and "vm09" in result["msg"]
 
 
+def test_one_task_for_all_needs_a_fork_for_each(monkeypatch):
+    module = importlib.import_module("ansible_collections.vhpc.rdma.plugins.action.perftest")
+    variables = dict(hostvars={host: {} for host in HOSTS})
+    monkeypatch.setattr(module.context, "CLIARGS", CLIArgs({"forks": 2}))
+    result, sent = action("perftest", variables, phase="run", peers=HOSTS)
+    assert result["failed"] and result["error"]["code"] == "FORKS" and "3 guests" in result["msg"] and "2 forks" in result["msg"] and sent == []
+    assert not action("perftest", variables, phase="start", peers=HOSTS)[0].get("failed")
+    monkeypatch.setattr(module.context, "CLIARGS", CLIArgs({"forks": 3}))
+    assert [args["phase"] for args in action("perftest", variables, phase="run", peers=HOSTS)[1]] == ["run"]
+
+
 @pytest.mark.parametrize("wrong", [dict(phase="stop"), dict(phase="start", fabrics=["ethernet"]), dict(phase="start", port="x")])
 def test_wrong_options_are_refused_before_anything_is_sent(wrong):
     result, sent = action("perftest", dict(hostvars={}), **wrong)
@@ -148,14 +160,19 @@ def test_the_first_host_says_how_far_the_measurements_are(monkeypatch):
     monkeypatch.setattr(module.display, "display", lambda text, *words, **more: said.append(text))
     monkeypatch.setattr(module.ActionModule, "_execute_module", lambda self, **words: asked.append(words["module_args"]) or dict(answers[len(asked) - 1]))
 
-    def collect(host):
+    def collect(host, **options):
         made = module.ActionModule(task=Task(), connection=types.SimpleNamespace(_shell=types.SimpleNamespace(tmpdir="/nowhere")), play_context=PlayContext(),
                                    loader=DataLoader(), templar=Templar(loader=DataLoader()), shared_loader_obj=None)
-        made._task.args, made._task.check_mode = dict(phase="collect", run_id="x", timeout=100), False
+        made._task.args, made._task.check_mode = dict(dict(phase="collect", run_id="x", timeout=100), **options), False
         return made.run(task_vars=dict(inventory_hostname=host, ansible_play_hosts=HOSTS, hostvars={}))
     assert collect("vm01")["done"] == 48
     assert [line.split(" in ")[0] for line in said] == ["vm01 has made 12 of its 48 measurements (25 %)", "vm01 has made 36 of its 48 measurements (75 %)"]
     assert [args["wait"] for args in asked] == [15, 15, 15] and all(95 < args["timeout"] <= 100 for args in asked)
+    # What starts it too does that once.
+    del said[:], asked[:]
+    monkeypatch.setattr(module.context, "CLIARGS", CLIArgs({"forks": 1}))
+    assert collect("vm01", phase="run", peers=[dict(name="vm01", address="192.0.2.1")])["done"] == 48
+    assert [args["phase"] for args in asked] == ["run", "collect", "collect"] and len({args["run_id"] for args in asked}) == 1 and len(said) == 2
     # The others wait to the end in one go.
     del said[:], asked[:]
     answers[0] = dict(running=False, finished=True, done=48, total=48)

@@ -9,6 +9,7 @@ import os
 import signal
 import socket
 import sys
+import threading
 import time
 
 import pytest
@@ -192,6 +193,19 @@ def test_the_start_leaves_no_wait_behind_and_is_done_once(site):
     assert here.start("vm02")["started"]
     assert here.collect("vm01")["finished"] and here.collect("vm02")["finished"]
     assert not here.start("vm01")["started"], "a run that is over is not run again"
+
+
+def test_start_and_end_in_one_task(site):
+    here, found = site(2), {}
+    both = [threading.Thread(target=lambda name=name: found.update({name: perftest.work(here.guest(name, "run"))})) for name in here.names]
+    for one in both:
+        one.start()
+    for one in both:
+        one.join()
+    assert here.judge(found)["summary"]["passed"] == 4
+    assert all(one["started"] and one["finished"] and one["pairs"] == 1 and one["done"] == 4 for one in found.values())
+    planned = perftest.work(here.guest("vm01", "run", check=True, run_id="run2"))
+    assert planned["pairs"] == 1 and not planned["started"] and "run2" not in here.system("vm01").listdir(mesh.FOLDER)
 
 
 def test_check_mode_measures_nothing_and_counts(site):
