@@ -70,7 +70,7 @@ class ActionModule(RdmaAction):
             share = 100 * result["done"] // result["total"] if result.get("total") else 0
             display.display("%s has made %d of its %d measurements (%d %%) in %d s" % (
                 self.host, result.get("done", 0), result.get("total", 0), share, time.monotonic() - begun))
-            asked.update(phase="collect", timeout=max(1, int(params["timeout"] - (time.monotonic() - begun))))
+            asked = dict(asked, phase="collect", timeout=max(1, int(params["timeout"] - (time.monotonic() - begun))))
 
     def _peer(self, peer, task_vars):
         """A peer with the address under which the others reach it."""
