@@ -69,6 +69,7 @@ test-guests:
 
 test-guests-molecule:
 	@tests/lanes/prepare test
+	@tests/lanes/in-env python -m guests build
 	@tests/lanes/in-env python tests/lanes/run.py molecule-guests
 
 clean:
