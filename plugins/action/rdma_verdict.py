@@ -12,6 +12,7 @@ from ansible_collections.vhpc.rdma.plugins.module_utils.bench import limits, ver
 from ansible_collections.vhpc.rdma.plugins.module_utils.changes import Changes
 from ansible_collections.vhpc.rdma.plugins.module_utils.errors import ParseError, RdmaError
 from ansible_collections.vhpc.rdma.plugins.module_utils.tools import clck
+from ansible_collections.vhpc.rdma.plugins.plugin_utils import charts
 from ansible_collections.vhpc.rdma.plugins.plugin_utils.action import RdmaAction
 
 LIMITS = {name: dict(type="float") for name in limits.DEFAULTS if not name.endswith("_size")}
@@ -109,8 +110,8 @@ class ActionModule(RdmaAction):
             for test, row in part["tests"].items():
                 values = row["values"]
                 if values["n"]:
-                    out.append("%s %s: %d pairs, median %.2f %s, from %.2f to %.2f; limit %s; %d passed, %d with a warning, %d failed." % (
-                        part["name"], test, row["passed"] + row["warned"] + row["failed"], values["median"], row["unit"], values["min"], values["max"],
-                        row["limit"],
+                    out.append("%s %s: %d pairs, median %s %s, from %s to %s; limit %s; %d passed, %d with a warning, %d failed." % (
+                        part["name"], test, row["passed"] + row["warned"] + row["failed"], charts.number_text(values["median"]), row["unit"],
+                        charts.number_text(values["min"]), charts.number_text(values["max"]), row["limit"],
                         row["passed"], row["warned"], row["failed"]))
         return out

@@ -39,6 +39,11 @@ def size_text(size: float) -> str:
     return "%g" % size
 
 
+def number_text(value: float, digits: int = 2) -> str:
+    """With so many digits behind the point, or with two that count where these would leave nothing of it."""
+    return "%.*f" % (digits, value) if not value or abs(value) >= 0.1 else "%.2g" % value
+
+
 def _figure(width: float, height: float):
     from matplotlib.figure import Figure
 
@@ -208,7 +213,7 @@ def _numbers(axes, table, states, scale, norm, digits: int) -> None:
             missing = math.isnan(value)
             red, green, blue, dummy = scale(norm(value)) if not missing else (0.55, 0.56, 0.58, 1)
             ink = "#ffffff" if 0.299 * red + 0.587 * green + 0.114 * blue < 0.5 else "#000000"
-            text = "no\nresult" if missing else "%.*f" % (digits, value)
+            text = "no\nresult" if missing else number_text(value, digits)
             axes.text(column, row, ("\u00d7" if state == "fail" and not missing else "!" if state == "warn" else "") + text, ha="center", va="center",
                       fontsize=5.5 if missing else 6.8, color=ink, fontweight="bold" if state == "fail" else "normal")
             if state == "fail":

@@ -76,7 +76,7 @@ def gather(hostvars: dict, hosts: list[str], title: str, source: str, made: str,
             "reboots_max": happened["reboots_max"], "failures": {h: e["errors"] for h, e in happened["hosts"].items() if e["errors"]},
             "stops": _stops(hostvars, hosts),
             "warnings": {h: e["warnings"] for h, e in happened["hosts"].items() if e["warnings"]},
-            "ports": _ports(hostvars, hosts), "curves": _curves(hostvars, hosts), "benchmark": _benchmark(hostvars, hosts),
+            "ports": _ports(hostvars, hosts), "curves": _curves(hostvars, hosts, source), "benchmark": _benchmark(hostvars, hosts),
             "verdict": {key: judged[key] for key in VERDICT_KEYS if judged.get(key) is not None}}
     return dict(data, worst=worst(data), reasons=reasons(data))
 
@@ -186,8 +186,8 @@ def _ports(hostvars: dict, hosts: list[str]) -> list[dict]:
 
 # ---- figures -----------------------------------------------------------------------------------------------------------
 
-def _curves(hostvars: dict, hosts: list[str]) -> list[dict]:
-    """Per fabric and test: sizes, the median over all pairs, lowest and highest, and the paper's curve where it has one."""
+def _curves(hostvars: dict, hosts: list[str], source: str) -> list[dict]:
+    """Per fabric and test: sizes, the median over all pairs, lowest and highest, and the paper's curve where it has one that can be compared."""
     samples: dict[tuple, dict[int, list[float]]] = {}
     pairs: dict[tuple, set] = {}
     seen = set()
@@ -210,7 +210,8 @@ def _curves(hostvars: dict, hosts: list[str]) -> list[dict]:
         sizes = sorted(table)
         if not sizes:
             continue
-        printed = paper.CURVES.get((fabric, test))
+        # Beside a card's curve that of a software port would be a line at zero.
+        printed = paper.CURVES.get((fabric, test)) if source != "soft-roce" else None
         out.append({"fabric": fabric, "test": test, "title": "%s, %s" % (title, FABRICS.get(fabric, fabric)), "unit": unit, "sizes": sizes,
                     "median": [stats.median(table[s]) for s in sizes], "low": [min(table[s]) for s in sizes], "high": [max(table[s]) for s in sizes],
                     "pairs": len(pairs[fabric, test]),

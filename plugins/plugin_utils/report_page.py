@@ -31,7 +31,7 @@ def html(data: dict, pictures: bool | None = None) -> str:
         warnings=warnings[:SHOWN], more_warnings=max(0, len(warnings) - SHOWN), summary=data["verdict"].get("summary") or {}, pictures=pictures,
         missing=charts.MISSING, first=FIRST, repeats=_repeats(found), failed=_failed(found), matrices=_matrices(data, pictures),
         curves=[(curve, _curve(number, curve) if pictures else "") for number, curve in enumerate(data["curves"])],
-        benchmarks=_benchmarks(data["benchmark"], pictures), size_text=charts.size_text,
+        benchmarks=_benchmarks(data["benchmark"], pictures), size_text=charts.size_text, number_text=charts.number_text,
         testbed_keys=[key for key in report.TESTBED if any(column["properties"].get(key) for column in data["testbed"])],
         machines=report.machines(data), active=sum(port.get("state") == "ACTIVE" for port in data["ports"]),
         rows={kind: [row for row in data["versions"] if row["kind"] == kind] for kind in ("esxi", "guest")},
@@ -131,8 +131,8 @@ PAGE = """
 <div class="first">
 {% if data.worst %}<section><h2>Worst pairs</h2><ul>
 {% for row in data.worst[:first] %}<li>{{ mark(row.status) }} <b>{{ fabrics.get(row.fabric, row.fabric) }} {{ about(row.test)[0]|lower }}</b>
-{{ row.client }} to {{ row.server }}: <b>{{ '%.2f'|format(row.value) ~ ' ' ~ row.unit if row.value is not none else 'no result' }}</b>
-<p>{{ row.why }}{% if row.median is not none %}; median {{ '%.2f'|format(row.median) }}{% endif %}; limit {{ row.limit }}
+{{ row.client }} to {{ row.server }}: <b>{{ number_text(row.value) ~ ' ' ~ row.unit if row.value is not none else 'no result' }}</b>
+<p>{{ row.why }}{% if row.median is not none %}; median {{ number_text(row.median) }}{% endif %}; limit {{ row.limit }}
 {%- if row.failed %}; {{ row.failed }} of {{ row.judged }} failed{% endif %}</p></li>
 {% endfor %}</ul></section>{% endif %}
 <section><h2>Why</h2>{% if data.reasons %}<ul>
@@ -168,8 +168,8 @@ PAGE = """
 {% for fabric, part in summary.fabrics.items() %}{% for test, row in part.tests.items() %}{% set again = repeats.get((fabric, test)) %}
 <tr><td>{{ part.name }}</td><td>{{ about(test)[0] }}</td><td class="n">{{ part.pairs }}</td><td class="n pass">{{ row.passed }}</td>
 <td class="n {{ 'warn' if row.warned }}">{{ row.warned }}</td><td class="n {{ 'fail' if row.failed }}">{{ row.failed }}</td>
-<td class="nowrap">{% if row['values'].median is not none %}{{ '%.2f'|format(row['values'].median) }} {{ row.unit }}{% endif %}</td>
-<td class="nowrap">{% if row['values'].n %}{{ '%.2f'|format(row['values'].min) }} to {{ '%.2f'|format(row['values'].max) }}{% endif %}</td>
+<td class="nowrap">{% if row['values'].median is not none %}{{ number_text(row['values'].median) }} {{ row.unit }}{% endif %}</td>
+<td class="nowrap">{% if row['values'].n %}{{ number_text(row['values'].min) }} to {{ number_text(row['values'].max) }}{% endif %}</td>
 <td>{% if again %}{{ again.n }} per pair{% if again.cv is not none %}, cv {{ '%.1f'|format(again.cv) }} %, at most {{ '%.1f'|format(again.most) }} %{% endif %}
 {% else %}1{% endif %}</td>
 <td>{{ row.limit }}</td><td class="soft">{{ row.limit_from }}</td></tr>
@@ -179,7 +179,7 @@ PAGE = """
 {% call wide('Failed measurements') %}<table><tr><th>fabric</th><th>test</th><th>pair</th><th>value</th><th>why</th></tr>
 {% for one, said in failed.rows %}<tr><td>{{ fabrics.get(one.fabric, one.fabric) }}</td><td>{{ about(one.test)[0] }}</td>
 <td>{{ one.client }} to {{ one.server }}</td>
-<td class="n">{{ '%.2f %s'|format(one.value, one.unit) if one.value is not none else 'none' }}</td>
+<td class="n">{{ number_text(one.value) ~ ' ' ~ one.unit if one.value is not none else 'none' }}</td>
 <td>{{ said }}{% if one.error and one.error.hint %}. Try: {{ one.error.hint }}{% endif %}</td></tr>
 {% endfor %}</table>{% endcall %}{% if failed.more %}<p>And {{ failed.more }} more in report.json.</p>{% endif %}</details>{% endif %}
 {% if warnings %}
@@ -197,14 +197,14 @@ PAGE = """
 {% call wide(map.title) %}<table class="matrix"><tr><th></th>{% for host in map.hosts %}<th>{{ host }}</th>{% endfor %}</tr>
 {% for host in map.hosts %}{% set row = loop.index0 %}<tr><th>{{ host }}</th>
 {% for other in map.hosts %}{% set value = map['values'][row][loop.index0] %}{% set state = map.states[row][loop.index0] %}
-<td class="{{ state }}">{% if state %}{{ '%.2f'|format(value) if value is not none else 'no result' }}{{ ' ' ~ signs[state] if state != 'pass' }}{% endif %}
+<td class="{{ state }}">{% if state %}{{ number_text(value) if value is not none else 'no result' }}{{ ' ' ~ signs[state] if state != 'pass' }}{% endif %}
 </td>
 {% endfor %}</tr>
 {% endfor %}</table>{% endcall %}</details>
 {% else %}<details><summary>By host, the worst first</summary>
 {% call wide(map.title) %}<table><tr><th>host</th><th>median over its partners</th><th>worst partner</th><th>value</th></tr>
-{% for host, middle, partner, value in map.by_host %}<tr><td>{{ host }}</td><td class="n">{{ '%.2f'|format(middle) }}</td><td>{{ partner }}</td>
-<td class="n">{{ '%.2f'|format(value) }}</td></tr>{% endfor %}</table>{% endcall %}<p class="small">Every pair is in pairs.csv.</p></details>{% endif %}
+{% for host, middle, partner, value in map.by_host %}<tr><td>{{ host }}</td><td class="n">{{ number_text(middle) }}</td><td>{{ partner }}</td>
+<td class="n">{{ number_text(value) }}</td></tr>{% endfor %}</table>{% endcall %}<p class="small">Every pair is in pairs.csv.</p></details>{% endif %}
 </section>{% endfor %}
 </div>
 {% endif %}
@@ -214,8 +214,8 @@ PAGE = """
 <span class="soft small">{{ curve.pairs }} pair{{ 's' if curve.pairs != 1 }}{{ '; source: ' ~ data.source if notice }}</span></figcaption>{{ svg|safe }}
 <details><summary>As a table</summary>{% call wide(curve.title) %}<table><tr><th>bytes</th><th>median {{ curve.unit }}</th><th>lowest</th><th>highest</th>
 {% if curve.paper %}<th>the paper</th>{% endif %}</tr>
-{% for size in curve.sizes %}<tr><td class="n">{{ size_text(size) }}</td><td class="n">{{ '%.2f'|format(curve.median[loop.index0]) }}</td>
-<td class="n">{{ '%.2f'|format(curve.low[loop.index0]) }}</td><td class="n">{{ '%.2f'|format(curve.high[loop.index0]) }}</td>
+{% for size in curve.sizes %}<tr><td class="n">{{ size_text(size) }}</td><td class="n">{{ number_text(curve.median[loop.index0]) }}</td>
+<td class="n">{{ number_text(curve.low[loop.index0]) }}</td><td class="n">{{ number_text(curve.high[loop.index0]) }}</td>
 {% if curve.paper %}<td class="n">{% if size in curve.paper.sizes %}{{ curve.paper['values'][curve.paper.sizes.index(size)] }}{% endif %}</td>{% endif %}</tr>
 {% endfor %}</table>{% endcall %}</details></figure>{% endfor %}</div>
 {% endif %}
@@ -312,13 +312,13 @@ def comparison(data: dict) -> str:
 
 
 COMPARISON = """
-{% macro number(value) %}{{ '%.5g'|format(value) if value is not none else 'none' }}{% endmacro %}
+{% macro number_text(value) %}{{ '%.5g'|format(value) if value is not none else 'none' }}{% endmacro %}
 {% macro figures(rows, label) %}{% if rows %}{% call wide(label) %}<table><tr><th>fabric</th><th>test</th><th>what</th><th>before</th><th>after</th>
 <th>change</th>
 <th>room for noise</th><th>verdict before</th><th>after</th></tr>
 {% for row in rows[:shown] %}<tr><td>{{ fabrics.get(row.fabric, row.fabric) }}</td><td>{{ about(row.test)[0] if row.fabric else row.test }}</td>
 <td>{{ row.what }}</td>
-<td class="n">{{ number(row.before) }}</td><td class="n">{{ number(row.after) }} {{ row.unit }}</td>
+<td class="n">{{ number_text(row.before) }}</td><td class="n">{{ number_text(row.after) }} {{ row.unit }}</td>
 <td class="nowrap">{% if row.worse_percent is not none %}{{ 'within noise: ' if row.change == 'same' }}
 {{ '%.2f'|format(row.worse_percent|abs) }} % {{ 'worse' if row.worse_percent > 0 else 'better' }}
 {% else %}{{ row.change }}{% endif %}</td>

@@ -45,6 +45,12 @@ def test_every_pair_has_its_number_and_the_failed_ones_a_cross_and_a_frame():
     assert 'role="img" aria-labelledby="m-title m-desc"' in svg
 
 
+def test_small_figures_keep_the_digits_that_count():
+    found = texts(matrix(*square(0.0312, 0.00431, 96.04)))
+    assert found.count("0.031") == 2 and found.count("0.0043") == 2 and found.count("96.0") == 2
+    assert [charts.number_text(value) for value in (0.0, 0.1, 0.0999, 1.066, -0.004)] == ["0.00", "0.10", "0.1", "1.07", "-0.004"]
+
+
 @pytest.mark.parametrize("lower, worst", [(False, 80.0), (True, 110.0)])
 def test_the_worse_the_darker_whatever_the_direction(lower, worst):
     """Numbers are white on dark and black on light cells: that tells how dark a cell is."""

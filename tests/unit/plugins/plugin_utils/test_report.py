@@ -151,6 +151,13 @@ def test_the_curve_is_the_median_of_the_pairs_beside_the_paper():
     assert curve["median"][top] == pytest.approx(96.21 * 0.5) and curve["high"][top] == 96.21
 
 
+def test_figures_of_software_ports_are_no_zeros_and_stand_alone():
+    data, html = made("soft-roce", slow=0.00004, pictures=True)
+    assert "say nothing about hardware" in html and "the paper, Figure" not in html and all(curve["paper"] is None for curve in data["curves"])
+    # 96.18 Gb/s in 25,000ths; what is large enough for two digits behind the point has them.
+    assert html.count("0.0038") > 4 and "0.00 Gb/s" not in html and "0.00</td>" not in html and "1.07" in html
+
+
 def test_failures_and_blame_are_on_the_page():
     data, html = made(slow=0.5)
     assert "PSID differs" in html
