@@ -187,10 +187,10 @@ EXAMPLES = r"""
   vhpc.rdma.rdma_verdict:
   run_once: true
 
-- name: Measure one size between two guests in one task
+- name: Measure one size between a few guests in one task
   vhpc.rdma.perftest:
     phase: run
-    peers: [vm01, vm02]
+    peers: "{{ ansible_play_hosts }}"
     fabrics: [roce]
     tests: [send_bw]
     size: 65536

@@ -9,8 +9,8 @@ from __future__ import annotations
 import base64
 import gzip
 import hashlib
+import itertools
 import json
-import secrets
 import socket
 import ssl
 import threading
@@ -56,6 +56,7 @@ class _Server(ThreadingHTTPServer):
 
 def handler(world: World, host: Host, service: Service) -> type[BaseHTTPRequestHandler]:
     sessions: dict[str, str] = {}  # token -> session id
+    numbers = itertools.count(1)
 
     class Handler(BaseHTTPRequestHandler):
         protocol_version = "HTTP/1.1"
@@ -122,7 +123,9 @@ def handler(world: World, host: Host, service: Service) -> type[BaseHTTPRequestH
                 if host.bmc is None or body.get("UserName") != USER or body.get("Password") != host.bmc.password:
                     raise Refusal(401, "ResourceAtUriUnauthorized",
                                   "While accessing the resource at '%1', the service received an authorization error '%2'.", path, "login failed")
-                token, number = secrets.token_hex(16), str(len(sessions) + 1)
+                # The same in every run: DMTF's validator takes one of fifty good random tokens for none.
+                number = str(next(numbers))
+                token = hashlib.sha256(("%s session %s" % (host.name, number)).encode()).hexdigest()[:32]
                 sessions[token] = number
                 answer = service.session(number)
                 answer.status = 201
