@@ -11,6 +11,7 @@ import gzip
 import hashlib
 import itertools
 import json
+import secrets
 import socket
 import ssl
 import threading
