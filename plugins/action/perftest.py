@@ -43,8 +43,8 @@ class ActionModule(RdmaAction):
         begins, ends = params["phase"] in ("start", "run"), params["phase"] in ("collect", "run")
         if begins and not params["peers"]:
             raise RdmaError("start the measurements", self.host, "peers is empty", "name the guests that measure each other", code="PEERS")
-        forks = context.CLIARGS.get("forks") or len(params["peers"])
-        if params["phase"] == "run" and forks < len(params["peers"]):
+        forks = context.CLIARGS.get("forks")
+        if begins and ends and forks and forks < len(params["peers"]):
             raise RdmaError("run the measurements in one task", self.host, "%d guests have to be in it at the same time, and there are %d forks" % (
                 len(params["peers"]), forks), "give as many forks, or use phase start and phase collect", code="FORKS")
         params.setdefault("self_name", self.host)

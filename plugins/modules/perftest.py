@@ -452,8 +452,10 @@ def collect(guest):
 def work(guest):
     """What the phase asks for; the result of a run has what its start and its end tell."""
     phase = guest.params["phase"]
-    begun = start(guest) if phase in ("start", "run") else {}
-    return dict(begun, **collect(guest)) if phase == "collect" or phase == "run" and not guest.check_mode else begun
+    if phase == "collect":
+        return collect(guest)
+    begun = start(guest)
+    return begun if phase == "start" or guest.check_mode else dict(begun, **collect(guest))
 
 
 def main():

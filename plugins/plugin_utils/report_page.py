@@ -312,13 +312,13 @@ def comparison(data: dict) -> str:
 
 
 COMPARISON = """
-{% macro number_text(value) %}{{ '%.5g'|format(value) if value is not none else 'none' }}{% endmacro %}
+{% macro number(value) %}{{ '%.5g'|format(value) if value is not none else 'none' }}{% endmacro %}
 {% macro figures(rows, label) %}{% if rows %}{% call wide(label) %}<table><tr><th>fabric</th><th>test</th><th>what</th><th>before</th><th>after</th>
 <th>change</th>
 <th>room for noise</th><th>verdict before</th><th>after</th></tr>
 {% for row in rows[:shown] %}<tr><td>{{ fabrics.get(row.fabric, row.fabric) }}</td><td>{{ about(row.test)[0] if row.fabric else row.test }}</td>
 <td>{{ row.what }}</td>
-<td class="n">{{ number_text(row.before) }}</td><td class="n">{{ number_text(row.after) }} {{ row.unit }}</td>
+<td class="n">{{ number(row.before) }}</td><td class="n">{{ number(row.after) }} {{ row.unit }}</td>
 <td class="nowrap">{% if row.worse_percent is not none %}{{ 'within noise: ' if row.change == 'same' }}
 {{ '%.2f'|format(row.worse_percent|abs) }} % {{ 'worse' if row.worse_percent > 0 else 'better' }}
 {% else %}{{ row.change }}{% endif %}</td>

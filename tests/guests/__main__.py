@@ -10,7 +10,6 @@ import argparse
 import fcntl
 import os
 import shlex
-import shutil
 import signal
 import subprocess
 import sys
@@ -70,10 +69,7 @@ def stop(place: Path, quiet: bool = False) -> int:
 def test(words: list[str]) -> int:
     """pytest on two pairs of guests. The images are made before, so that a cold run is told apart from a warm one."""
     image = images.image()
-    missing = [package for program, package in images.FABRIC.items() if not shutil.which(program, path=os.environ["PATH"] + ":/usr/sbin:/sbin")]
-    if missing:
-        raise images.Missing("The simulated fabric needs packages that are missing here; Debian: apt-get install --no-install-recommends %s"
-                             % " ".join(missing))
+    images.check(images.FABRIC, "The simulated fabric needs")
     labs.installed()
     started = time.monotonic()
     lock = open(images.BUILD / "test.lock", "wb")  # pylint: disable=consider-using-with  # held until we end

@@ -50,14 +50,12 @@ class Missing(Exception):
     """What the machine lacks, in one line."""
 
 
-def check() -> None:
+def check(programs: dict[str, str], who: str) -> None:
     """Name all missing packages at once."""
     path = os.environ.get("PATH", "") + ":/usr/sbin:/sbin"
-    missing = {package for program, package in NEEDED.items() if not shutil.which(program, path=path)}
-    if os.geteuid() and not shutil.which("newuidmap"):
-        missing.add("uidmap")  # how mmdebstrap becomes root in a tree of its own
+    missing = {package for program, package in programs.items() if not shutil.which(program, path=path)}
     if missing:
-        raise Missing("The guests need packages that are missing here; Debian: apt-get install --no-install-recommends %s" % " ".join(sorted(missing)))
+        raise Missing("%s packages that are missing here; Debian: apt-get install --no-install-recommends %s" % (who, " ".join(sorted(missing))))
 
 
 def suite() -> str:
@@ -106,7 +104,8 @@ class Image:
 
 def image(say=print) -> Image:
     """The image of this recipe, built when it is not there."""
-    check()
+    # Without being root mmdebstrap becomes it in a tree of its own.
+    check(dict(NEEDED, newuidmap="uidmap") if os.geteuid() else NEEDED, "The guests need")
     target = BUILD / name()
     if not (target / "ready").exists():
         started = time.monotonic()
