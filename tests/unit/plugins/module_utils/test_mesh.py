@@ -205,7 +205,7 @@ def test_start_and_end_in_one_task(site):
     assert here.judge(found)["summary"]["passed"] == 4
     assert all(one["started"] and one["finished"] and one["pairs"] == 1 and one["done"] == 4 for one in found.values())
     planned = perftest.work(here.guest("vm01", "run", check=True, run_id="run2"))
-    assert planned["pairs"] == 1 and not planned["started"] and "run2" not in here.system("vm01").listdir(mesh.FOLDER)
+    assert planned["pairs"] == 1 and planned["hosts"] == here.names and not planned["started"] and "run2" not in here.system("vm01").listdir(mesh.FOLDER)
 
 
 def test_check_mode_measures_nothing_and_counts(site):
